@@ -160,7 +160,10 @@ def test_published_rows_stand_beside_with_their_source() -> None:
     found = cells(
         table([whole("m", 0)], metrics=("itt",), subsets=("swap_obj", "replace_obj"), published=True)
     )
-    assert found["CLIP ViT-B/32"] == ["45.18", "86.80", "SugarCrepe++: Table 12, row CLIP (by cosine)"]
+    source = found["CLIP ViT-B/32"][2]
+    assert found["CLIP ViT-B/32"][:2] == ["45.18", "86.80"]
+    assert source.startswith("SugarCrepe++: Table 2, row CLIP; Table 4, row CLIP; ")
+    assert source.endswith("; Table 12, row CLIP; Table 15, row CLIP-ViT-B/32 (by cosine)")
     assert found["CLIP-SVLC"][:2] == ["42.98", "80.93"]
     assert re.fullmatch(r"\d+\.\d\d", found["m"][0])
     assert found["m"][2] == ""
@@ -208,13 +211,13 @@ def test_published_rows_stand_only_beside_a_model_of_the_same_score() -> None:
     assert beside("cosine", "itm")[0] == by_itc | by_itm
     assert all(name.endswith(", VQAScore") for name in beside("vqascore")[0] - {"Human"})
     assert (
-        "score types that no measured model has: itm, itm_decision, joint_states, vgptscore, vgptscore_blind, v"
+        "score types that no measured model has: itm, itm_decision, joint_states, vgptscore, vgptscore_noise, v"
         in text
     )
     assert "score types that no measured model has: cosine, itm_decision, " in of_heads
 
 
-def test_who_answers_in_words_stands_beside_those_who_did() -> None:
+def test_who_answers_in_words_stands_beside_those_asked_in_the_same_wording() -> None:
     row = {
         "model": "chat",
         "benchmark": "sugarcrepe_pp",
@@ -228,14 +231,20 @@ def test_who_answers_in_words_stands_beside_those_who_did() -> None:
         {**row, "subset": subset, "n": sizes["sugarcrepe_pp", subset]}
         for subset in ("all", "swap_obj", "swap_att", "replace_rel")
     ]
-    text = table(
-        [build_frame(SIMILARITIES, [])],
-        metrics=(),
-        published=True,
-        subsets=("swap_obj", "swap_att", "replace_rel"),
-        further=build_frame(METRICS, answers),
-    )
-    assert "GPT-4o, prompt 1" in cells(text)
+
+    def beside(wording: str) -> set[str]:
+        text = table(
+            [build_frame(SIMILARITIES, [])],
+            metrics=(),
+            published=True,
+            subsets=("swap_obj", "swap_att", "replace_rel"),
+            further=build_frame(METRICS, [*answers, {**row, "subset": f"wording:{wording}"}]),
+        )
+        return {name for name in cells(text) if name.startswith("GPT-4o")}
+
+    assert beside("gpt4o_1") == {"GPT-4o, prompt 1"}
+    assert beside("gpt4o_2") == {"GPT-4o, prompt 2"}
+    assert beside("plain") == set()
 
 
 def test_models_without_scores_are_shown_and_nothing_beside_them_is_bold() -> None:

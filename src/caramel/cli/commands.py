@@ -36,6 +36,7 @@ from caramel.cli.refine import refine_path
 from caramel.cli.register import register_trained_model
 from caramel.cli.release import release_version
 from caramel.cli.release_model import release_trained_model
+from caramel.cli.reproduce import reproduce_tables
 from caramel.cli.runs import list_version_runs
 from caramel.cli.select import select_best_negatives
 from caramel.cli.study import run_study
@@ -54,6 +55,7 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
         compute_metrics,
         compare_runs,
         write_results_table,
+        reproduce_tables,
         run_study,
     ),
     "Data": (

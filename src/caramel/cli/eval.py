@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from caramel.cli.compute_options import TRIALS, ComputeOptions, add_compute_options, add_missing_option
 from caramel.cli.options import (
     FOLDER,
     add_bootstrap_options,
     build_listing_command,
-    collect_options,
 )
 from caramel.cli.output import echo
 from caramel.errors import ConfigError, redact_secrets
@@ -24,30 +23,6 @@ from caramel.utils.resampling import Bootstrap
 
 if TYPE_CHECKING:
     from caramel.evaluation.benchmark_source import BenchmarkSource
-
-STORE, TRIALS = "work/embeddings", "work/eval"
-
-
-@dataclass(frozen=True)
-class ComputeOptions:
-    """Where and how models are run."""
-
-    device: str
-    batch_size: int | None
-    precision: str
-    executor: str
-    store: Path
-
-
-class _BatchSize(click.ParamType):  # type: ignore[type-arg]
-    """A positive integer, or ``auto``."""
-
-    name = "N|auto"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | None:
-        if value is None or value == "auto":
-            return None
-        return int(click.IntRange(1).convert(value, param, ctx))
 
 
 def _list_family_help() -> list[str]:
@@ -79,52 +54,15 @@ def _list_family_help() -> list[str]:
     help="Folder of the images, or of one folder of images per benchmark.  [default: the benchmark's own folder]",
 )
 @click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
-@click.option(
-    "--device", default="auto", show_default=True, help="Device to run on: auto, cpu, cuda or cuda:N."
-)
-@click.option(
-    "--batch-size",
-    default="auto",
-    show_default=True,
-    type=_BatchSize(),
-    help="Items per forward pass; auto takes the largest size that fits and still pays off.",
-)
-@click.option(
-    "--precision",
-    default="fp32",
-    show_default=True,
-    type=click.Choice(["fp32", "bf16", "fp16"]),
-    help="Precision of forward passes.",
-)
+@add_compute_options
 @click.option("--limit", type=click.IntRange(1), help="Score only the first instances of each benchmark.")
-@click.option(
-    "--missing",
-    type=click.Choice(["fail", "skip"]),
-    default="fail",
-    show_default=True,
-    help="If an image is missing: fail with an error, or skip, which leaves its instances without a score.",
-)
+@add_missing_option
 @click.option(
     "--dry-run",
     is_flag=True,
     help="Only list what is missing; exit with code 1 if anything is.",
 )
-@click.option(
-    "--store",
-    default=STORE,
-    show_default=True,
-    type=FOLDER,
-    help="Folder of the embedding cache.",
-)
-@click.option(
-    "--executor",
-    type=click.Choice(["auto", "inline", "ray"]),
-    default="auto",
-    show_default=True,
-    help="How work is run; auto uses Ray if there are several GPUs or RAY_ADDRESS is set.",
-)
 @add_bootstrap_options
-@collect_options(ComputeOptions, "compute")
 def evaluate_models(
     models: tuple[str, ...],
     benchmarks: str,
@@ -194,7 +132,7 @@ def _check_addresses(models: Sequence[str]) -> None:
         ConfigError: an address contains a password or key.
         BackendError: the text after # is not a setting; it could be a key.
     """
-    from caramel.models.chat.settings import parse_settings
+    from caramel.models.chat.settings import parse_settings, split_wording
 
     for model in models:
         if (redacted := redact_secrets(model)) != model:
@@ -202,7 +140,7 @@ def _check_addresses(models: Sequence[str]) -> None:
                 f"Model {redacted!r}: its address contains a password or key, which runs and tables would store. Remove it "
                 f"from the address, and set CARAMEL_CHAT_KEY."
             )
-        address, _, fragment = model.partition("#")
+        address, _, fragment = split_wording(model)[0].partition("#")
         if "://" in address:
             parse_settings(fragment)
 

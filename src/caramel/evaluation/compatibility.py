@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from caramel.benchmarks.metrics import METRICS
-from caramel.evaluation.scores.multiple_choice import can_ask_choices
+from caramel.evaluation.scores.multiple_choice import can_ask_choices, can_ask_wording
+from caramel.evaluation.scores.published_wordings import PUBLISHED_WORDINGS
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, Task
-from caramel.models.specs import get_family
+from caramel.models.chat.settings import split_wording
+from caramel.models.specs import get_family, parse_spec
 
 # Largest number of pairs for a matcher, with one forward pass per pair; Flickr30K has 5 million pairs, COCO 125 million.
 MOST_PAIRS = 10_000_000
@@ -22,6 +24,12 @@ def find_incompatibility(model: str, benchmark: Benchmark, task: Task) -> str | 
     if form == "chooser" and not can_ask_choices(task):
         reason = (
             "it chooses among captions, and some instances are not an image, a caption and a negative caption"
+        )
+    wording = split_wording(parse_spec(model).target)[1] if form == "chooser" else ""
+    if wording and not can_ask_wording(task, wording):
+        reason = (
+            f"its wording {wording!r} is not one of {', '.join(PUBLISHED_WORDINGS)}, or some instances do not have "
+            f"two true captions"
         )
     if form == "text" and not _has_texts_alone(benchmark, task):
         reason = "it compares texts with texts, and the benchmark has no metric on texts alone"

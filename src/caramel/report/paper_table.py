@@ -319,9 +319,13 @@ def _select_published(name: str, columns: Sequence[Column]) -> pd.DataFrame:
 
 
 def _list_score_types(scores: pd.DataFrame, measured: pd.DataFrame) -> list[str]:
-    """Return the models' known score types; models that answer in words have none."""
-    in_words = measured["metric"].str.startswith("choice_").any()
-    return [*scores["score_type"].dropna().unique(), *(["choice"] if in_words else [])]
+    """Return the models' known score types; that of a model that answers in words is its wording."""
+    in_words = measured[measured["metric"].str.startswith("choice_")]
+    wordings = in_words["subset"][in_words["subset"].str.startswith("wording:")].unique()
+    return [
+        *scores["score_type"].dropna().unique(),
+        *(f"choice_{w.removeprefix('wording:')}" for w in wordings),
+    ]
 
 
 def _build_published_lines(known: pd.DataFrame, columns: Sequence[Column]) -> list[TableLine]:

@@ -336,6 +336,14 @@ def test_a_prefix_stands_before_every_text(bert: Path) -> None:
     assert np.abs(vectors - load(bert).encode_texts(CAPTIONS, None)).max() > 0.01
 
 
+def test_a_template_puts_words_before_and_after_every_text(bert: Path) -> None:
+    vectors = load(f"{bert}?template=two {{text}} cat&pooling=mean").encode_texts(CAPTIONS, None)
+    written_out = load(f"{bert}?pooling=mean").encode_texts([f"two {text} cat" for text in CAPTIONS], None)
+    np.testing.assert_array_equal(vectors, written_out)
+    plain, other = load(f"{bert}?pooling=mean").identity, load(f"{bert}?template={{text}} a&pooling=mean").identity
+    assert plain != other
+
+
 def test_the_default_prompt_of_a_folder_is_its_prefix(bert: Path, tmp_path: Path) -> None:
     folder = sentence_folder(bert, tmp_path / "st", {})
     config = {"prompts": {"query": "the red ", "other": "a "}, "default_prompt_name": None}
@@ -371,10 +379,13 @@ def test_models_whose_files_do_not_say_it_are_known_by_name(bert: Path, tmp_path
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ("prefx=a", "unknown setting 'prefx'. Choices: prefix, pooling, include_prompt"),
+        ("prefx=a", "unknown setting 'prefx'. Choices: prefix, template, pooling, include_prompt"),
         ("pooling=median", "unknown pooling 'median'"),
         ("include_prompt=no", "must be true or false, not 'no'"),
         ("prefix", "KEY=VALUE"),
+        ("template=a text", "template must hold {text} once"),
+        ("template={text} {text}", "template must hold {text} once"),
+        ("template={text} b&prefix=a", "stands without prefix"),
     ],
 )
 def test_a_wrong_setting_is_explained(query: str, message: str, bert: Path) -> None:

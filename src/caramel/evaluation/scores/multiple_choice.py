@@ -3,7 +3,8 @@
 As in SugarCrepe++ (Dumpala et al. 2024, 3.3 and G.1), the model gets two true captions P and the negative N, and
 finds the one that is not true. There are three options, or four with ``none`` as the last. If the instances have no
 paraphrase, the model finds the true one of P and N, from two options or three. Every order of P and N is asked (P1
-always comes before P2) in every wording, so that the spread over both can be measured.
+always comes before P2) in every wording, so that the spread over both can be measured. A model whose spec names a
+published wording (``published_wordings``) is asked in that wording and its one order alone.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ from caramel.errors import BackendError
 from caramel.evaluation.scores.choice_parser import parse_choice
 from caramel.evaluation.scores.encoding import RunConfig, compute_model_code_version
 from caramel.evaluation.scores.prompt_templates import WORDINGS, Form, build_prompt
+from caramel.evaluation.scores.published_wordings import (
+    PUBLISHED_WORDINGS,
+    build_published_prompt,
+    replace_numbers,
+)
 from caramel.evaluation.scores.response_cache import ask_questions
 from caramel.interfaces.benchmark import ABSENT, Comparisons, ImageFile, Task
 from caramel.interfaces.model import Chooser, Question, Reply
@@ -51,6 +57,8 @@ class _ChoiceQuestion(NamedTuple):
 
     @property
     def prompt(self) -> str:
+        if self.wording in PUBLISHED_WORDINGS:
+            return build_published_prompt(self.wording, self.captions)
         return build_prompt(self.form, self.wording, self.captions, none=self.none)
 
     def determine_outcome(self, reply: Reply | None) -> str:
@@ -59,7 +67,8 @@ class _ChoiceQuestion(NamedTuple):
             return "failed"
         if reply.is_cut:
             return "unparseable"
-        index = parse_choice(reply.text, self.captions, form=self.form, none=self.none)
+        text = replace_numbers(reply.text) if self.wording in PUBLISHED_WORDINGS else reply.text
+        index = parse_choice(text, self.captions, form=self.form, none=self.none)
         if index is None:
             return "unparseable"
         return {RIGHT[self.form]: "right", "0": "none"}.get(self.order[index], "wrong")
@@ -86,8 +95,8 @@ def collect_answers(
     """
     model = open_model(run.model, run.compute.device, run.compute.precision)
     assert isinstance(model, Chooser)
-    form = _choose_form(task)
-    choice_questions = list(_iter_questions(_get_comparison_rows(task, benchmark), form))
+    form, wording = _choose_form(task), getattr(model, "wording", "")
+    choice_questions = list(_iter_questions(_get_comparison_rows(task, benchmark), form, wording))
     keys = [
         compute_pair_key(image_keys[question.image], question.prompt).hex() for question in choice_questions
     ]
@@ -108,7 +117,7 @@ def collect_answers(
     if task.left_out is not None:
         names = task.left_out.rows["instance_id"]
         hashes |= {name: (text, None) for name, text in zip(names, task.left_out.texts_hash, strict=True)}
-        answered += [(question, None) for question in _iter_questions(task.left_out.rows, form)]
+        answered += [(question, None) for question in _iter_questions(task.left_out.rows, form, wording)]
     rows = [
         {
             "instance_id": question.instance["instance_id"],
@@ -162,8 +171,17 @@ def _get_comparison_rows(task: Task, benchmark: str) -> pd.DataFrame:
     return task.rows
 
 
-def _iter_questions(rows: pd.DataFrame, form: Form) -> Iterator[_ChoiceQuestion]:
-    """Yield all questions about all instances."""
+def can_ask_wording(task: Task, wording: str) -> bool:
+    """Return whether a published wording fits a task: it needs two true captions and the negative."""
+    return can_ask_choices(task) and _choose_form(task) == "odd" and wording in PUBLISHED_WORDINGS
+
+
+def _iter_questions(rows: pd.DataFrame, form: Form, published: str) -> Iterator[_ChoiceQuestion]:
+    """Yield all questions about all instances; with a published wording, its question alone."""
+    if published:
+        wordings, orders = [published], [PUBLISHED_WORDINGS[published].order]
+    else:
+        wordings, orders = [*WORDINGS[form]], [order + none for none in ("", "0") for order in ORDERS[form]]
     for row in rows.to_dict("records"):
         caption, negative_caption = row["caption"], row["negative_caption"]
         pools: list[tuple[ImageRole, int, list[str], str]]
@@ -174,10 +192,10 @@ def _iter_questions(rows: pd.DataFrame, form: Form) -> Iterator[_ChoiceQuestion]
             if row["negative_image"] != ABSENT:
                 pools.append(("negative", row["negative_image"], [negative_caption], caption))
         for image_role, image, true, negative in pools:
-            for order in (order + none for none in ("", "0") for order in ORDERS[form]):
+            for order in orders:
                 rest = iter(true)
                 captions = tuple(next(rest) if sign == "P" else negative for sign in order.strip("0"))
-                for wording in WORDINGS[form]:
+                for wording in wordings:
                     yield _ChoiceQuestion(row, image_role, image, form, order, wording, captions)
 
 

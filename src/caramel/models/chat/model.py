@@ -23,7 +23,7 @@ from caramel.interfaces.model import Family, Identity, Question, Reply
 from caramel.io.image_codec import ORIENTATION, decode_image, open_encoded_image
 from caramel.models.chat.endpoint import Endpoint, create_endpoint
 from caramel.models.chat.responses import Response, parse_text, read_finish
-from caramel.models.chat.settings import COMPLETION_TOKENS, apply_settings, parse_target
+from caramel.models.chat.settings import COMPLETION_TOKENS, apply_settings, parse_target, split_wording
 
 TEMPERATURE, SEED, MAX_TOKENS = 0, 0, 64  # an option and its caption fit
 MAX_COMPLETION_TOKENS = 4096  # plus a model's reasoning
@@ -37,10 +37,12 @@ class ChatModel:
     Attributes:
         name: name of the model in tables.
         endpoint: the endpoint that requests are sent to.
+        wording: published wording in which it is asked; empty: the wordings of ``prompt_templates``.
     """
 
     name: str
     endpoint: Endpoint
+    wording: str = ""
 
     @property
     def identity(self) -> Identity:
@@ -116,13 +118,14 @@ def load_chat(target: str, *, device: str, precision: str, name: str) -> ChatMod
     Raises:
         BackendError: the target has another form, or the key cannot be sent in a header.
     """
-    return ChatModel(name, create_endpoint(target))
+    address, wording = split_wording(target)
+    return ChatModel(name, create_endpoint(address), wording)
 
 
 def list_chat_problems(target: str) -> list[str]:
     """Return why requests to the model would fail: an invalid target, or a server that cannot be reached."""
     try:
-        url = parse_target(target)[1]
+        url = parse_target(split_wording(target)[0])[1]
     except BackendError as error:
         return [str(error)]
     host, port = str(url.hostname), url.port or (443 if url.scheme == "https" else 80)

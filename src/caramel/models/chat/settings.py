@@ -5,6 +5,7 @@
     no_temperature          no temperature is sent; the server's default is used
     no_seed                 no seed is sent
     content_parts           texts are sent as a list of one part, not as a string
+    wording=NAME            for multiple choice: the published question to ask (``split_wording``)
 
 The user names the settings; they are never inferred from a refusal. A setting affects the responses. It is
 therefore part of the target, which is tracked with runs, and of the identity, under which responses are
@@ -25,6 +26,7 @@ Setting = Literal["max_completion_tokens", "no_temperature", "no_seed", "content
 Settings = frozenset[Setting]
 SETTINGS: tuple[Setting, ...] = get_args(Setting)
 KEY = "CARAMEL_CHAT_KEY"
+_WORDING = "wording="
 _TARGET = re.compile(r"(?P<model>.+?)@(?P<url>https?://\S+)")
 COMPLETION_TOKENS: Setting = "max_completion_tokens"
 # A parameter that servers refuse -> the setting that avoids it.
@@ -81,6 +83,16 @@ def parse_settings(text: str) -> Settings:
             f"{', '.join(SETTINGS)}. Set a key in {KEY}, not there."
         )
     return settings
+
+
+def split_wording(target: str) -> tuple[str, str]:
+    """Return a target without its setting ``wording=NAME``, and NAME; an empty name if it has none."""
+    address, _, fragment = target.partition("#")
+    names = fragment.split(",") if fragment else []
+    wordings = [name for name in names if name.startswith(_WORDING)]
+    rest = ",".join(name for name in names if name not in wordings[:1])
+    wording = wordings[0].removeprefix(_WORDING) if wordings else ""
+    return (f"{address}#{rest}" if rest else address), wording
 
 
 def format_settings(settings: Settings) -> str:

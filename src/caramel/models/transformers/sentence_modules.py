@@ -53,6 +53,7 @@ class Layout:
         length: largest number of tokens of a text, if the folder states it.
         lower_case: whether texts are lower-cased.
         prefix: prepended to every text.
+        suffix: appended to every text.
     """
 
     transformer: str
@@ -62,6 +63,7 @@ class Layout:
     length: int | None = None
     lower_case: bool = False
     prefix: str = ""
+    suffix: str = ""
 
 
 def read_layout(target: str) -> Layout:

@@ -5,6 +5,8 @@
 
     prefix           prepended to every text; else it is the default prompt of the folder, or for E5, which
                      was trained with it, ``query: `` (Wang et al. 2022)
+    template         a prompt with ``{text}`` in the text's place, for models whose prompt has words after it, such as
+                     AnglE's Llama: ``Summarize sentence "{text}" in one word:"`` (Li and Li 2023); replaces prefix
     pooling          mean, cls, max, mean_sqrt_len_tokens, weightedmean or lasttoken; else as the folder states
     include_prompt   false: the prefix's tokens are not pooled; this is so for INSTRUCTOR (Su et al. 2023)
 
@@ -48,7 +50,8 @@ from caramel.models.transformers.transformers_files import (
 if TYPE_CHECKING:
     import torch
 
-SETTINGS = ("prefix", "pooling", "include_prompt")
+SETTINGS = ("prefix", "template", "pooling", "include_prompt")
+PLACE = "{text}"  # in a template
 # Only the encoder half of these is used.
 T5 = {"t5": "T5EncoderModel", "mt5": "MT5EncoderModel", "umt5": "UMT5EncoderModel"}
 # Models whose files do not state their settings, recognised by the last part of the folder's or repository's
@@ -91,6 +94,8 @@ class SentenceEncoder:
     def identity(self) -> Identity:
         """Return what determines the embeddings."""
         layout = {key: value for key, value in asdict(self._layout).items() if key != "transformer"}
+        if not layout["suffix"]:  # known embeddings of texts without one keep their keys
+            del layout["suffix"]
         return build_identity(
             "text",
             self._model,
@@ -108,7 +113,7 @@ class SentenceEncoder:
 
         Texts with equal tokens have bitwise equal vectors, so that they tie.
         """
-        ready = [self._layout.prefix + text for text in texts]
+        ready = [f"{self._layout.prefix}{text}{self._layout.suffix}" for text in texts]
         if self._layout.lower_case:
             ready = [text.lower() for text in ready]
         return compute_distinct_rows(
@@ -170,6 +175,11 @@ def parse_target(target: str) -> tuple[str, dict[str, str]]:
         raise BackendError(
             f"text:{target}: include_prompt must be true or false, not {settings['include_prompt']!r}."
         )
+    template = settings.get("template", PLACE)
+    if template.count(PLACE) != 1 or ("template" in settings and "prefix" in settings):
+        raise BackendError(
+            f"text:{target}: template must hold {PLACE} once and stands without prefix, not {template!r}."
+        )
     return checkpoint, settings
 
 
@@ -186,6 +196,9 @@ def build_layout(checkpoint: str, settings: Mapping[str, str]) -> Layout:
         layout = replace(layout, include_prompt=False)
     if "prefix" in settings:
         layout = replace(layout, prefix=settings["prefix"])
+    if "template" in settings:
+        prefix, _, suffix = settings["template"].partition(PLACE)
+        layout = replace(layout, prefix=prefix, suffix=suffix)
     if "pooling" in settings:
         layout = replace(layout, pooling=check_poolings((settings["pooling"],), checkpoint))
     if "include_prompt" in settings:

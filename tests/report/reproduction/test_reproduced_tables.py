@@ -1,0 +1,92 @@
+"""Measured figures stand beside the published ones: from the authors' files to the last digit, and with gaps."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from released import BIVLC, released
+
+from caramel.report.reproduction.roster import find_table, read_models, resolve_models
+from caramel.report.reproduction.runs import RELEASED, RUNS, Inputs, Trial, compute_released
+from caramel.report.reproduction.tables import compare_cells, write_paper
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.io import build_frame, write_table
+from caramel.utils.resampling import Bootstrap
+
+
+def write_figures(out: Path, model: str, origin: str, rows: list[tuple[str, str, str, float, int]]) -> None:
+    """Write metrics of a model: benchmark, subset, metric, value and n."""
+    for benchmark in {row[0] for row in rows}:
+        records = [
+            {"model": model, "benchmark": b, "subset": s, "metric": m, "value": v, "ci_low": v, "ci_high": v}
+            | {"n": n, "ties": 0, "unscored": 0}
+            for b, s, m, v, n in rows
+            if b == benchmark
+        ]
+        folder = Trial(model, "", benchmark).locate_results(out, origin)
+        folder.mkdir(parents=True)
+        write_table(METRICS, build_frame(METRICS, records), folder / "metrics.parquet")
+
+
+def test_the_authors_files_give_bivlcs_tables_to_the_last_digit(tmp_path: Path) -> None:
+    names = ["bivlc:T3", "bivlc:T4", "bivlc:T5"]
+    tables = [find_table(name) for name in names]
+    models = resolve_models(tmp_path, ())
+    inputs = Inputs(None, None, models, released(BIVLC), "fail")
+    lines = compute_released(tables, inputs, tmp_path, Bootstrap(100, 0))
+    assert len(lines) == 7
+    cells = pd.concat([compare_cells(table, models, tmp_path) for table in tables])
+    known = cells[cells["measured"] != ""]
+    assert known.groupby("table").size().to_dict() == {"Table 3": 24, "Table 4": 27, "Table 5": 5}
+    assert known["measured"].tolist() == known["published"].tolist()
+    assert set(known["difference"]) == {"+0.00"}
+    page, csv = write_paper(tables, models, tmp_path, {})
+    assert "| CLIP\\_COCO | 84.66 / – | 82.75 / 82.75 (+0.00) |" in page.read_text(encoding="utf-8")
+    assert len(pd.read_csv(csv)) == sum(len(table.cells) for table in tables)
+
+
+def test_a_figure_of_a_part_of_the_release_has_no_difference(tmp_path: Path) -> None:
+    table, models = find_table("sugarcrepe_pp:T4"), read_models()
+    rows = [("sugarcrepe_pp", "swap_obj", "itt", 0.5, 245), ("sugarcrepe_pp", "swap_att", "itt", 0.5, 10)]
+    write_figures(tmp_path, "CLIP ViT-B/32", RUNS, rows)
+    cells = compare_cells(table, models, tmp_path)
+    of_clip = cells[(cells["model"] == "CLIP ViT-B/32") & (cells["metric"] == "itt")].set_index("subset")
+    assert of_clip.loc["swap_obj", ["published", "measured", "difference"]].tolist() == [
+        "45.18",
+        "50.00",
+        "+4.82",
+    ]
+    assert of_clip.loc["swap_att", ["measured", "difference", "n"]].tolist() == ["50.00", "", 10]
+    assert of_clip.loc["replace_obj", "measured"] == ""
+    page, _ = write_paper([table], models, tmp_path, {("NegCLIP", "sugarcrepe_pp"): "no file"})
+    text = page.read_text(encoding="utf-8")
+    assert "CLIP: not all instances of the release: swap\\_att 10 of 666." in text
+    assert "NegCLIP was not measured: no file." in text
+    assert "Human was not measured: people answered." in text
+
+
+def test_figures_of_both_origins_have_a_row_each(tmp_path: Path) -> None:
+    for origin, value in ((RUNS, 0.5), (RELEASED, 0.75)):
+        write_figures(tmp_path, "CLIP_COCO", origin, [("bivlc", "all", "i2t", value, 2933)])
+    cells = compare_cells(find_table("bivlc:T3"), read_models(), tmp_path)
+    both = cells[(cells["model"] == "CLIP_COCO") & (cells["metric"] == "i2t")]
+    assert both[["measured", "origin"]].to_numpy().tolist() == [
+        ["50.00", "measured here"],
+        ["75.00", "from the authors' result file"],
+    ]
+
+
+def test_a_mean_of_models_needs_all_of_them(tmp_path: Path) -> None:
+    models, table = read_models(), find_table("sugarcrepe_pp:T20")
+    members = models["Mean of 15 CLIP variants"].mean_of
+    assert len(members) == 15
+    for number, member in enumerate(members[:-1]):
+        write_figures(tmp_path, member, RUNS, [("sugarcrepe_pp", "swap", "itt", number / 100, 911)])
+
+    def read_mean() -> str:
+        cells = compare_cells(table, models, tmp_path).set_index(["row", "benchmark", "subset"])
+        return str(cells.loc[("VLMs", "sugarcrepe_pp", "swap"), "measured"])
+
+    assert read_mean() == ""
+    write_figures(tmp_path, members[-1], RUNS, [("sugarcrepe_pp", "swap", "itt", 0.14, 911)])
+    assert float(read_mean()) == pytest.approx(7.0)
