@@ -15,6 +15,7 @@ from caramel.sources.captions.lexical_entailment import BY_LISTS, LexicalEntailm
 from caramel.sources.captions.llm.changes import Change
 from caramel.sources.captions.llm.checks import Bounds, Verdict
 from caramel.sources.captions.llm.response_parser import parse_answer
+from caramel.sources.captions.llm.vocabulary import Vocabulary
 from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer, load_prompt
 
 NO_REPLY = "the model gave no reply"
@@ -72,7 +73,7 @@ class ScriptRules:
 
     ``validate``: whether the model validates its own texts. ``judges``: names of the models that judge texts,
     see ``llm.judge``. ``editor``: composes the negatives by edits; None: the model composes them. ``lexical``: tells
-    synonyms and more general words.
+    synonyms and more general words. ``vocabulary``: tells which words exist; None: words are not looked up.
     """
 
     max_attempts: int
@@ -82,6 +83,7 @@ class ScriptRules:
     judges: tuple[str, ...] = ()
     editor: Editor | None = None
     lexical: LexicalEntailment = BY_LISTS
+    vocabulary: Vocabulary | None = None
 
 
 Script = Generator[PromptInput, ModelOutput, Outcome]

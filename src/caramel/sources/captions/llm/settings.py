@@ -21,6 +21,7 @@ from caramel.sources.captions.llm.conversation import ScriptRules
 from caramel.sources.captions.llm.models import NamedModel, OneModel, build_named_model
 from caramel.sources.captions.llm.response_cache import ReplyStore
 from caramel.sources.captions.llm.scheduler import RequestSettings, Sampling
+from caramel.sources.captions.llm.vocabulary import Vocabulary
 from caramel.sources.captions.prompts import prompt_files
 
 OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # names of prompts
@@ -93,7 +94,10 @@ class LanguageModelSettings:
         editor = CaptionEditor(self.spacy_model) if self.compose == "edit" else None
         lexical = LexicalEntailment(self.wordnet)
         lexical.check_files()
-        return ScriptRules(max_attempts, self.required, bounds, self.validate_texts, judges, editor, lexical)
+        vocabulary = None if self.wordnet is None else Vocabulary(self.wordnet, self.spacy_model)
+        return ScriptRules(
+            max_attempts, self.required, bounds, self.validate_texts, judges, editor, lexical, vocabulary
+        )
 
     def build_request_settings(self, model: str, seed: int) -> RequestSettings:
         """Return the settings of requests to a model with this name; ``seed`` counts if the params set none."""

@@ -90,7 +90,13 @@ def write_negative(
                 return Outcome(None, attempt, reason, tuple(drafts))
             continue
         verdict = evaluate_negative(
-            caption, proposal.text, proposal.change, image_words, rules.bounds, rules.lexical
+            caption,
+            proposal.text,
+            proposal.change,
+            image_words,
+            rules.bounds,
+            rules.lexical,
+            rules.vocabulary,
         )
         verdict = yield from judge_negative(caption, proposal.text, verdict, rules)
         problem = ""
