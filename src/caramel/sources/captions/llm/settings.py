@@ -16,6 +16,7 @@ from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES
 from caramel.sources.captions.lexical_entailment import LexicalEntailment
 from caramel.sources.captions.llm.budget import Budget
 from caramel.sources.captions.llm.caption_editor import CaptionEditor
+from caramel.sources.captions.llm.change_options import ChangeOptions
 from caramel.sources.captions.llm.checks import JUDGES, Bounds
 from caramel.sources.captions.llm.conversation import ScriptRules
 from caramel.sources.captions.llm.models import NamedModel, OneModel, build_named_model
@@ -43,6 +44,7 @@ class LanguageModelSettings:
     seed: int | None
     response_schema: bool
     compose: str
+    propose: str
     wordnet: str | None
     validate_texts: bool
     validator_gold_items: int
@@ -95,8 +97,20 @@ class LanguageModelSettings:
         lexical = LexicalEntailment(self.wordnet)
         lexical.check_files()
         vocabulary = None if self.wordnet is None else Vocabulary(self.wordnet, self.spacy_model)
+        lister = None
+        if self.propose == "choose":
+            assert self.spacy_model is not None  # config.validate
+            lister = ChangeOptions(self.spacy_model, self.wordnet)
         return ScriptRules(
-            max_attempts, self.required, bounds, self.validate_texts, judges, editor, lexical, vocabulary
+            max_attempts,
+            self.required,
+            bounds,
+            self.validate_texts,
+            judges,
+            editor,
+            lexical,
+            vocabulary,
+            lister,
         )
 
     def build_request_settings(self, model: str, seed: int) -> RequestSettings:
