@@ -7,7 +7,7 @@ attributes of the same kind, relations that exclude each other) or, where someth
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -15,8 +15,10 @@ from caramel.interfaces.scene_graph import Node, SceneGraph, Thesaurus
 from caramel.registry import GRAPH_PARSERS, THESAURI
 from caramel.sources.captions import words
 from caramel.sources.captions.llm.changes import Change
+from caramel.sources.captions.noun_phrases import find_noun_phrases
 from caramel.sources.captions.phrases import find_head, get_singular, is_plural, iter_spans
 from caramel.sources.captions.word_lists.attributes import EXCHANGED
+from caramel.sources.captions.word_lists.objects import GAZE, HORIZONTAL
 from caramel.sources.captions.word_lists.replacements import load_word_lists
 from caramel.utils.text import extract_words
 
@@ -43,12 +45,12 @@ class ChangeOptions:
             BackendError: the spaCy model cannot be loaded.
             DataError: WordNet's folder lacks a file.
         """
-        graph = _parse_caption(caption, self.spacy_model)
-        return [changes for changes in _LISTERS[subtype](graph, caption, self._thesaurus) if changes]
-
-    @property
-    def _thesaurus(self) -> Thesaurus:
-        return _load_thesaurus(self.wordnet)
+        graph, thesaurus = _parse_caption(caption, self.spacy_model), _load_thesaurus(self.wordnet)
+        if subtype == "swap_obj":
+            places = _swap_objects(graph, caption, thesaurus, self.spacy_model)
+        else:
+            places = _LISTERS[subtype](graph, caption, thesaurus)
+        return [changes for changes in places if changes]
 
 
 @functools.lru_cache(CACHED)
@@ -116,7 +118,7 @@ def _add_attributes(graph: SceneGraph, caption: str, thesaurus: Thesaurus) -> It
             ]
 
 
-def _look_up(lists: dict[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
+def _look_up(lists: Mapping[str, tuple[str, ...]], name: str) -> tuple[str, ...]:
     """Return the words of a noun, or else of its group."""
     noun, group = _find_noun(name)
     return lists.get(noun) or lists.get(f"*{group}", ())
@@ -131,15 +133,24 @@ def _find_noun(name: str) -> tuple[str, str]:
     return last, load_word_lists().further_nouns.get(last, "")
 
 
-def _swap_objects(graph: SceneGraph, caption: str, thesaurus: Thesaurus) -> Iterator[list[Change]]:
-    """Yield the exchanges of two objects of one kind, living or not, between which there is a relation."""
-    linked = {frozenset((edge.subject, edge.object)) for edge in graph.edges if edge.name != "of"}
-    once = {id(node) for node in _iter_nodes(graph, caption)}
-    for (i, first), (j, second) in combinations(enumerate(graph.nodes), 2):
-        kinds = {_get_kind(node.name, thesaurus) for node in (first, second)}
-        fits = len(kinds) == 1 and "" not in kinds and is_plural(first.name) == is_plural(second.name)
-        if fits and {i, j} in linked and {id(first), id(second)} <= once:
-            yield [Change("swap_obj", first.name, second.name)]
+def _swap_objects(
+    graph: SceneGraph, caption: str, thesaurus: Thesaurus, model: str
+) -> Iterator[list[Change]]:
+    """Yield the exchanges of two objects of one kind, living or not, that may take each other's place.
+
+    They do if one is before, behind or looking at the other, or if they are in one group of the word lists.
+    """
+    whole = {caption[p.start : p.end].lower() for p in find_noun_phrases(caption, model)}
+    once = {node.name for node in _iter_nodes(graph, caption)} & whole
+    for edge in graph.edges:
+        names = first, second = graph.nodes[edge.subject].name, graph.nodes[edge.object].name
+        kinds = {_get_kind(name, thesaurus) for name in names}
+        groups = {_find_noun(name)[1] for name in names}
+        alike = len(groups) == 1 and edge.name not in ("with", "of")
+        directed = edge.name.endswith((*HORIZONTAL, *GAZE))
+        fits = len(kinds) == 1 and "" not in kinds and is_plural(first) == is_plural(second)
+        if fits and (alike or directed) and {*names} <= once:
+            yield [Change("swap_obj", first, second)]
 
 
 def _get_kind(name: str, thesaurus: Thesaurus) -> str:
@@ -171,11 +182,11 @@ def _is_same_kind(one: str, other: str, owner: str, thesaurus: Thesaurus) -> boo
     return (known and listed) or other in thesaurus.list_foils("att", one, (owner,))
 
 
-_LISTERS = {
+_Lister = Callable[[SceneGraph, str, Thesaurus], Iterator[list[Change]]]
+_LISTERS: dict[str, _Lister] = {
     "replace_obj": _replace_objects,
     "replace_att": _replace_attributes,
     "replace_rel": _replace_relations,
-    "swap_obj": _swap_objects,
     "swap_att": _swap_attributes,
     "add_obj": _add_objects,
     "add_att": _add_attributes,
