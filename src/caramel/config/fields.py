@@ -30,6 +30,7 @@ Check = Literal[
     "edit_location",
     "subtype",
     "novel_word",
+    "known_words",
     "not_implied",
     "overlap",
     "grammar",

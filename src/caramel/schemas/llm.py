@@ -77,6 +77,11 @@ VERDICTS = Table(
             null=True,
             formerly="unsaid",
         ),
+        "known_words": Column(
+            BOOL,
+            _V + "dictionaries have every word that a negative newly says",
+            null=True,
+        ),
         "not_implied": Column(
             BOOL,
             _V + "the change is no synonym, more general word or exchange that leaves a negative true",

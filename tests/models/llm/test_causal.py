@@ -137,5 +137,5 @@ def test_weights_and_template_are_the_identity(model: CausalLanguageModel, folde
 
 
 def test_a_whole_folder_lacks_nothing_and_an_empty_one_is_told(folder: Path, tmp_path: Path) -> None:
-    assert missing_language_model(f"local:{folder}") == []
+    assert missing_language_model(f"local:{folder}#plain_text") == []
     assert missing_language_model(f"local:{tmp_path}") != []

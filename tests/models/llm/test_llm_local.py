@@ -23,15 +23,25 @@ def test_a_gguf_file_and_one_that_is_none_are_told_apart(tmp_path: Path, content
 
 def test_a_folder_that_holds_a_gguf_beside_its_checkpoint_is_used(tmp_path: Path) -> None:
     (gpt2_folder(tmp_path) / "model.gguf").write_bytes(b"GGUF")
-    assert missing_language_model(f"local:{tmp_path}") == []
+    assert missing_language_model(f"local:{tmp_path}#plain_text") == []
 
 
-def test_a_folder_without_a_chat_template_is_said_and_one_with_it_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_folder_without_a_chat_template_is_an_error_unless_the_target_says_plain_text(
+    tmp_path: Path,
 ) -> None:
     folder = gpt2_folder(tmp_path)
-    load_local_model(str(folder), max_connections=1, workers=0)
-    assert f"{str(folder)!r} has no chat template" in capsys.readouterr().err
+    cure = f"give local:{folder}#plain_text"
+    assert [cure in problem for problem in missing_language_model(f"local:{folder}")] == [True]
+    with pytest.raises(BackendError, match=cure):
+        load_local_model(str(folder), max_connections=1, workers=0)
+    assert missing_language_model(f"local:{folder}#plain_text") == []
+    plain = load_local_model(f"{folder}#plain_text", max_connections=1, workers=0)
     (folder / "chat_template.jinja").write_text("{{ messages[0].content }}")
-    load_local_model(str(folder), max_connections=1, workers=0)
-    assert "template" not in capsys.readouterr().err
+    assert missing_language_model(f"local:{folder}") == []
+    chat = load_local_model(str(folder), max_connections=1, workers=0)
+    assert plain.identity != chat.identity
+
+
+def test_a_folder_that_says_plain_text_and_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match="nowhere"):
+        load_local_model(str(tmp_path / "nowhere#plain_text"), max_connections=1, workers=0)

@@ -18,7 +18,13 @@ from caramel.sources.captions.llm.writer import language_negatives
 
 def written(folder: Path, store: Path, workers: int) -> tuple[WrittenCaption, pd.DataFrame]:
     """Return what a model of a folder writes, and its replies but for the time that they took."""
-    settings = {**MODEL, "target": f"local:{folder}", "max_tokens": 4, "examples": 0, "max_connections": 3}
+    settings = {
+        **MODEL,
+        "target": f"local:{folder}#plain_text",
+        "max_tokens": 4,
+        "examples": 0,
+        "max_connections": 3,
+    }
     found = language_negatives(
         pairs_of([caption[:20] for caption in CAPTIONS[:2]]),
         seed=2,

@@ -62,6 +62,7 @@ class LanguageModel(Section):
     seed: Seed | None
     response_schema: bool
     compose: Literal["edit", "model"]
+    propose: Literal["free", "choose"]
     wordnet: str | None
     validate_texts: bool
     validator_gold_items: Annotated[int, Field(ge=0, le=1000)]

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import functools
-import sys
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
-
-from tqdm import tqdm
 
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import (
@@ -221,10 +218,4 @@ def load_causal_model(target: str, *, max_connections: int) -> CausalLanguageMod
     dtype = torch.bfloat16 if halves else torch.float32
     model = load_pretrained(AutoModelForCausalLM, target, device=device, dtype=dtype)
     tokenizer = load_tokenizer(target)
-    if tokenizer.chat_template is None:
-        tqdm.write(
-            f"The tokenizer of {target!r} has no chat template: prompts are plain text, with 'Input:' and "
-            f"'Output:'. For a model that was trained on a template, put its chat_template.jinja there.",
-            file=sys.stderr,
-        )
     return CausalLanguageModel(model, tokenizer, max_connections)

@@ -1,4 +1,8 @@
-"""Load language models of kind ``local``: a causal model of a folder, in this process or on workers of Ray."""
+"""Load language models of kind ``local``: a causal model of a folder, in this process or on workers of Ray.
+
+A target is FOLDER, whose tokenizer must have a chat template, or ``FOLDER#plain_text`` for a model that was not
+trained on instructions: its prompts are plain text.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,22 @@ from pathlib import Path
 
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import LanguageModel, LanguageModelSpec
-from caramel.models.transformers.transformers_files import list_checkpoint_problems
+from caramel.models.transformers.transformers_files import list_checkpoint_problems, load_tokenizer
 
 MAGIC = b"GGUF"  # first bytes of such a file
+PLAIN_TEXT = "#plain_text"  # end of the target of a model without a chat template
 
 
 def load_local_model(target: str, *, max_connections: int, workers: int) -> LanguageModel:
     """Return the model of a folder, in this process or on this many workers of Ray.
 
-    Errors are those of ``load_causal_model``.
+    Raises:
+        BackendError: the target is no folder of transformers, or its tokenizer has no chat template and the target does
+            not say ``PLAIN_TEXT``; others are those of ``load_causal_model``.
     """
     _check_format(target)
+    _check_template(target)
+    target = target.removesuffix(PLAIN_TEXT)
     if workers:
         from caramel.models.llm.sharded import ShardedLanguageModel
 
@@ -28,7 +37,7 @@ def load_local_model(target: str, *, max_connections: int, workers: int) -> Lang
 
 def _check_format(target: str) -> None:
     """Raise a BackendError if the target is a file, or a folder of GGUF files alone."""
-    path = Path(target)
+    path = Path(target.removesuffix(PLAIN_TEXT))
     files = [path] if path.is_file() else sorted(path.glob("*.gguf"))
     if not files or (path / "config.json").is_file():
         return
@@ -45,13 +54,27 @@ def _check_format(target: str) -> None:
     )
 
 
+def _check_template(target: str) -> None:
+    """Raise a BackendError if the tokenizer has no chat template, unless the target says so."""
+    if target.endswith(PLAIN_TEXT) or load_tokenizer(target).chat_template is not None:
+        return
+    raise BackendError(
+        f"The tokenizer of {target!r} has no chat template, so the model would get prompts in a form that it was not "
+        f"trained on. Put the chat_template.jinja of the model as it was published into the folder. If it is a model "
+        f"of plain text, without training on instructions, give local:{target}{PLAIN_TEXT}."
+    )
+
+
 def _list_problems(target: str) -> list[str]:
     """Return the reasons why the model of a folder cannot be loaded, without reading its weights."""
     try:
         _check_format(target)
+        problems = list_checkpoint_problems(target.removesuffix(PLAIN_TEXT), images=False)
+        if not problems:
+            _check_template(target)
     except BackendError as error:
         return [str(error)]
-    return list_checkpoint_problems(target, images=False)
+    return problems
 
 
 LOCAL_WRITER = LanguageModelSpec("local", "FOLDER", load_local_model, _list_problems)

@@ -24,7 +24,7 @@ from caramel.sources.captions.llm.scheduler import RequestSettings, build_reques
 from caramel.sources.captions.llm.settings import LanguageModelSettings, import_replies, load_writer
 from caramel.sources.captions.llm.validator import plan_gold_scripts, select_gold_items
 from caramel.sources.captions.llm.writer import STORE, plan_scripts
-from caramel.sources.captions.prompts.prompt_files import Answer, format_answer
+from caramel.sources.captions.prompts.prompt_files import OF_CHOICES, Answer, format_answer
 
 NEW = "something"
 
@@ -150,6 +150,8 @@ def _build_placeholder_answer(prompt_input: PromptInput) -> Answer:
         return {{"obj": "objects", "att": "attributes", "rel": "relations"}[step]: [first, last]}
     if operation == "swap":
         return {"possible": "yes", "first": first, "second": last, "sentence": changed}
+    if prompt_input.prompt == OF_CHOICES:
+        return {"choice": "1"}
     return {
         "propose": {"new": NEW},
         "compose": {"sentence": changed},

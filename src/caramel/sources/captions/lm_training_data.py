@@ -17,7 +17,7 @@ from caramel.sources.captions.prompts.prompt_files import (
     Answer,
     FailedAnswer,
     format_answer,
-    list_prompt_names,
+    list_learned_prompts,
 )
 from caramel.sources.captions.rules import ATTRIBUTES, RULES, Rng, list_related_mentions
 from caramel.sources.world.grammar import (
@@ -71,7 +71,7 @@ def sample_example(rng: Rng) -> TrainingExample:
     """Return a training example on a random caption of the world; all applicable prompts are equally likely."""
     while True:
         reading = _sample_reading(rng)
-        name = _draw_item(rng, [name for name in list_prompt_names() if name != OF_GRAPHS])
+        name = _draw_item(rng, [name for name in list_learned_prompts() if name != OF_GRAPHS])
         example = _build_example(name, reading, rng)
         if example is not None:
             return example

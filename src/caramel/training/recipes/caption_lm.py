@@ -26,7 +26,12 @@ from caramel.interfaces.training_settings import LoopConfig, OptimizerConfig
 from caramel.io.files import create_empty_folder
 from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
 from caramel.sources.captions.lm_training_data import TrainingExample, sample_example
-from caramel.sources.captions.prompts.prompt_files import AGAIN, format_answer, list_prompt_names, load_prompt
+from caramel.sources.captions.prompts.prompt_files import (
+    AGAIN,
+    format_answer,
+    list_learned_prompts,
+    load_prompt,
+)
 from caramel.training.loop.loop import Training, build_param_groups, run_training
 
 if TYPE_CHECKING:
@@ -176,7 +181,7 @@ def build_chat_template() -> str:
 
     A known task becomes one token; an unknown task is written out.
     """
-    named = {load_prompt(name).task: f"<|{name}|>" for name in list_prompt_names()}
+    named = {load_prompt(name).task: f"<|{name}|>" for name in list_learned_prompts()}
     words = {"NAMES": named, "AGAIN": AGAIN, "USER": USER, "FAILED": FAILED, "ASSISTANT": ASSISTANT}
     text = CHAT_TEMPLATE
     for name, value in words.items():
@@ -195,7 +200,7 @@ def make_tokenizer(lessons: Sequence[TrainingExample]) -> Any:
     from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
-    special = [PAD, END, USER, FAILED, ASSISTANT, *(f"<|{name}|>" for name in list_prompt_names())]
+    special = [PAD, END, USER, FAILED, ASSISTANT, *(f"<|{name}|>" for name in list_learned_prompts())]
     bare = Tokenizer(models.BPE())
     bare.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bare.normalizer = normalizers.Replace(Regex(r'(?<=")(?=\w)'), f"{JOINED} ")

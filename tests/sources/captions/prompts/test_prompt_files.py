@@ -62,6 +62,7 @@ def test_there_is_a_prompt_for_each_step_and_subtype() -> None:
         for step in ("propose", "compose")
     ]
     rest = ["find_obj", "find_att", "find_rel", "swap_obj", "swap_att", "paraphrase", "say_graph"]
+    rest.append("choose_change")
     assert list_prompt_names() == sorted([*steps, *rest, "validate_paraphrase", "validate_negative"])
 
 
@@ -133,6 +134,19 @@ def test_what_is_swapped_passes_all_checks_and_what_cannot_be_is_empty(name: str
         example.given["sentence"], str(answer["sentence"]), change, frozenset(), BOUNDS
     )
     assert verdict.find_failed_check(NEGATIVE) is None
+
+
+@pytest.mark.parametrize(("name", "example"), examples("choose_change"))
+def test_a_choice_is_an_option_or_none_and_options_name_what_the_caption_has(
+    name: str, example: Example
+) -> None:
+    options = [option.partition(". ") for option in example.given["options"].split("  ")]
+    assert [number for number, _, _ in options] == [str(i) for i in range(1, len(options) + 1)]
+    assert 0 <= int(str(example.answer["choice"])) <= len(options)
+    assert all(
+        holds(example.given["sentence"], shown.split(" ->")[0].split(" <->")[0].split(" +")[0])
+        for *_, shown in options
+    )
 
 
 @pytest.mark.parametrize("name", ["swap_obj", "swap_att", "validate_paraphrase", "validate_negative"])

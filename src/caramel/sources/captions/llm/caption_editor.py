@@ -36,6 +36,7 @@ CONTAINERS = (
 _IN_CONTAINER = re.compile(rf"\b(?:{CONTAINERS})(?:e?s)? of (?:[\w'-]+ ){{0,2}}$", re.IGNORECASE)
 _CONTAINER = re.compile(rf"(?:^|.*\s)(?:{CONTAINERS})(?:e?s)?", re.IGNORECASE)
 FINITE_TAGS = frozenset(("VBZ", "VBP", "VBD"))  # tags of the Penn Treebank
+_BEHIND_WITH = re.compile(r"\bwith (?:[\w'-]+ ){0,2}$", re.IGNORECASE)  # "with a small mirror"
 _LIST = re.compile(r"\s*(?:[,&/]|(?:and|or)\b)", re.IGNORECASE)
 
 
@@ -133,10 +134,12 @@ class CaptionEditor:
 
         Within a list, it would belong to one part alone.
         """
-        end = find_noun_phrase(caption, *span, self.spacy_model).outer_end
+        phrase = find_noun_phrase(caption, *span, self.spacy_model)
+        end = phrase.outer_end
         if _LIST.match(caption, end):
             return LISTED
-        joint = "and" if caption[end:].lstrip().lower().startswith("with ") else "with"
+        followed = caption[end:].lstrip().lower().startswith("with ")
+        joint = "and" if followed or _BEHIND_WITH.search(caption[: phrase.start]) else "with"
         article = "" if is_without_article(change.new) else f"{words.choose_article(change.new)} "
         return change, apply_edits(caption, [Edit(end, end, f" {joint} {article}{change.new}")])
 

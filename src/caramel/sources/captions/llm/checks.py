@@ -21,6 +21,7 @@ from caramel.sources.captions.llm.changes import (
     is_still_true,
     normalise_words,
 )
+from caramel.sources.captions.llm.vocabulary import Vocabulary
 from caramel.sources.captions.phrases import ARTICLES
 
 # A sentence that ends with one of these words is incomplete.
@@ -86,6 +87,7 @@ class Verdict:
     edit_location: bool | None = None
     subtype: bool | None = None
     novel_word: bool | None = None
+    known_words: bool | None = None
     not_implied: bool | None = None
     overlap: bool | None = None
     grammar: bool | None = None
@@ -107,6 +109,7 @@ REASONS = {
     "edit_location": "changed elsewhere than asked",
     "subtype": "another kind of word than asked",
     "novel_word": "says anew what is said of the image",
+    "known_words": "a word that no dictionary has",
     "overlap": "too few words in common",
     "grammar": "no sound sentence",
     "entailment": "the entailment model does not agree",
@@ -133,6 +136,7 @@ def evaluate_negative(
     image_words: frozenset[str],
     bounds: Bounds,
     lexical: LexicalEntailment = BY_LISTS,
+    vocabulary: Vocabulary | None = None,
 ) -> Verdict:
     """Return all verdicts on a negative except the validator's.
 
@@ -143,6 +147,7 @@ def evaluate_negative(
         image_words: words in the captions of the image, in lower case.
         bounds: thresholds.
         lexical: tells synonyms and more general words.
+        vocabulary: tells which words exist; None: words are not looked up.
     """
     one_change, at_location = evaluate_change(
         normalise_words(caption), normalise_words(text), change, bounds.max_extra_edits
@@ -157,8 +162,16 @@ def evaluate_negative(
         edit_location=at_location,
         subtype=has_expected_type(change),
         novel_word=None if swapped else not set(normalise_words(change.new)) - LITTLE <= image_words,
+        known_words=None if swapped else has_known_words(change, image_words, vocabulary),
         not_implied=not is_still_true(caption, change, image_words, lexical),
     )
+
+
+def has_known_words(
+    change: Change, image_words: frozenset[str], vocabulary: Vocabulary | None
+) -> bool | None:
+    """Return whether all words that a change brings in exist; None without a vocabulary."""
+    return None if vocabulary is None else not vocabulary.list_unknown_words(change.new, image_words)
 
 
 def evaluate_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:

@@ -15,6 +15,7 @@ from caramel.sources.captions.lexical_entailment import BY_LISTS, LexicalEntailm
 from caramel.sources.captions.llm.changes import Change
 from caramel.sources.captions.llm.checks import Bounds, Verdict
 from caramel.sources.captions.llm.response_parser import parse_answer
+from caramel.sources.captions.llm.vocabulary import Vocabulary
 from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer, load_prompt
 
 NO_REPLY = "the model gave no reply"
@@ -66,13 +67,22 @@ class Editor(Protocol):
         ...
 
 
+class ChangeLister(Protocol):
+    """Lists the changes that a caption allows, see ``llm.change_options``."""
+
+    def list_changes(self, caption: str, subtype: str) -> list[list[Change]]:
+        """Return the changes of a subtype, one list for each place in the caption."""
+        ...
+
+
 @dataclass(frozen=True)
 class ScriptRules:
     """Rules of scripts: number of attempts at a text, required verdicts, thresholds, and sources of verdicts.
 
     ``validate``: whether the model validates its own texts. ``judges``: names of the models that judge texts,
     see ``llm.judge``. ``editor``: composes the negatives by edits; None: the model composes them. ``lexical``: tells
-    synonyms and more general words.
+    synonyms and more general words. ``vocabulary``: tells which words exist; None: words are not looked up.
+    ``change_lister``: lists the changes from which the model chooses; None: the model proposes them.
     """
 
     max_attempts: int
@@ -82,6 +92,8 @@ class ScriptRules:
     judges: tuple[str, ...] = ()
     editor: Editor | None = None
     lexical: LexicalEntailment = BY_LISTS
+    vocabulary: Vocabulary | None = None
+    change_lister: ChangeLister | None = None
 
 
 Script = Generator[PromptInput, ModelOutput, Outcome]

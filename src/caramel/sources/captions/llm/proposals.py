@@ -12,7 +12,7 @@ from typing import NamedTuple
 from caramel.interfaces.language_model import ModelOutput
 from caramel.sources.captions.lexical_entailment import BY_LISTS, LexicalEntailment
 from caramel.sources.captions.llm.changes import Change, has_expected_type, is_still_true, normalise_words
-from caramel.sources.captions.llm.checks import LITTLE, REASONS, Verdict
+from caramel.sources.captions.llm.checks import LITTLE, REASONS, Verdict, has_known_words
 from caramel.sources.captions.llm.conversation import (
     NO_REPLY,
     PromptInput,
@@ -20,6 +20,7 @@ from caramel.sources.captions.llm.conversation import (
     ask_until_valid,
     get_text_field,
 )
+from caramel.sources.captions.llm.vocabulary import Vocabulary
 from caramel.sources.captions.phrases import ARTICLES, canonicalise_phrase, get_singular, is_implied
 from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer, format_failed_answer
 
@@ -81,7 +82,9 @@ def propose_concept(
     if isinstance(proposed, str):
         return Failure(proposed)
     change = Change(subtype, concept, trim_proposal(get_text_field(proposed, "new"), concept))
-    if problem := find_change_problem(caption, change, image_words, rules.required, rules.lexical):
+    if problem := find_change_problem(
+        caption, change, image_words, rules.required, rules.lexical, rules.vocabulary
+    ):
         return Failure(problem)
     if rules.editor is not None:
         edited = rules.editor.apply_change(caption, change)
@@ -99,6 +102,7 @@ def find_change_problem(
     image_words: frozenset[str],
     required: Sequence[str],
     lexical: LexicalEntailment = BY_LISTS,
+    vocabulary: Vocabulary | None = None,
 ) -> str | None:
     """Return the reason why a proposed *replace* or *add* fails a required check in any wording; None if none is known.
 
@@ -108,6 +112,7 @@ def find_change_problem(
         image_words: words in the captions of the image, in lower case.
         required: names of the required verdicts.
         lexical: tells synonyms and more general words.
+        vocabulary: tells which words exist; None: words are not looked up.
     """
     operation, _, part = change.subtype.partition("_")
     known = {get_singular(word) for word in image_words}
@@ -125,6 +130,7 @@ def find_change_problem(
         not_implied=not still_true,
         novel_word=not set(added) - LITTLE <= known
         and not (part == "obj" and added[-1:] and added[-1] in known),
+        known_words=has_known_words(change, image_words, vocabulary),
         subtype=has_expected_type(change),
     )
     wrong = verdict.find_failed_check(required)

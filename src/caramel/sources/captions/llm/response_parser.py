@@ -22,6 +22,7 @@ _PIECE = re.compile(
     r'"(?:[^"\\]|\\.)*"|[{}\[\]]|[^"{}\[\]]+|"', re.DOTALL
 )  # a string, a bracket, or what is between
 _NO_TEXT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # JSON escapes may encode half a surrogate pair
+_NUMBER = re.compile(r"\W*(\d{1,3})\b", re.ASCII)
 _YES_NO = re.compile(  # "yes or no" and "yes/no" repeat the question
     r"\W*(yes|no|true|false)\b(?!\s*(?:/|\||\bor\b|\band\b)\s*(?:yes|no|true|false)\b)", re.IGNORECASE
 )
@@ -118,6 +119,9 @@ def _convert_value(value: Any, field_type: FieldType) -> str | list[str] | None:
             return "yes" if value else "no"
         match = _YES_NO.match(value) if isinstance(value, str) else None
         return {"yes": "yes", "true": "yes", "no": "no", "false": "no"}[match[1].lower()] if match else None
+    if field_type == "number":
+        number = _NUMBER.match(str(value)) if isinstance(value, (str, int)) else None
+        return str(int(number[1])) if number and not isinstance(value, bool) else None
     text = _clean_text(value) if isinstance(value, str) else None
     return None if text is not None and field_type == "phrase" and len(text) > MAX_PHRASE else text
 

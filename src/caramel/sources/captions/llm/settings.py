@@ -16,11 +16,13 @@ from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES
 from caramel.sources.captions.lexical_entailment import LexicalEntailment
 from caramel.sources.captions.llm.budget import Budget
 from caramel.sources.captions.llm.caption_editor import CaptionEditor
+from caramel.sources.captions.llm.change_options import ChangeOptions
 from caramel.sources.captions.llm.checks import JUDGES, Bounds
 from caramel.sources.captions.llm.conversation import ScriptRules
 from caramel.sources.captions.llm.models import NamedModel, OneModel, build_named_model
 from caramel.sources.captions.llm.response_cache import ReplyStore
 from caramel.sources.captions.llm.scheduler import RequestSettings, Sampling
+from caramel.sources.captions.llm.vocabulary import Vocabulary
 from caramel.sources.captions.prompts import prompt_files
 
 OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # names of prompts
@@ -42,6 +44,7 @@ class LanguageModelSettings:
     seed: int | None
     response_schema: bool
     compose: str
+    propose: str
     wordnet: str | None
     validate_texts: bool
     validator_gold_items: int
@@ -93,7 +96,22 @@ class LanguageModelSettings:
         editor = CaptionEditor(self.spacy_model) if self.compose == "edit" else None
         lexical = LexicalEntailment(self.wordnet)
         lexical.check_files()
-        return ScriptRules(max_attempts, self.required, bounds, self.validate_texts, judges, editor, lexical)
+        vocabulary = None if self.wordnet is None else Vocabulary(self.wordnet, self.spacy_model)
+        lister = None
+        if self.propose == "choose":
+            assert self.spacy_model is not None  # config.validate
+            lister = ChangeOptions(self.spacy_model, self.wordnet)
+        return ScriptRules(
+            max_attempts,
+            self.required,
+            bounds,
+            self.validate_texts,
+            judges,
+            editor,
+            lexical,
+            vocabulary,
+            lister,
+        )
 
     def build_request_settings(self, model: str, seed: int) -> RequestSettings:
         """Return the settings of requests to a model with this name; ``seed`` counts if the params set none."""

@@ -6,6 +6,7 @@ Negatives follow the steps of SugarCrepe (Hsieh et al. 2023, appendix), with the
 - *add* does the same with a concept that is not in the caption;
 - *swap* is one prompt that first asks whether a swap is possible (0).
 
+With a ``change_lister``, the model chooses among the changes that the caption allows (0) instead of proposing one.
 By default the sentence of *replace*, *add* and *swap* is composed by editing the caption, not by the model.
 Paraphrases follow the loop of SugarCrepe++ (Dumpala et al. 2024, 2.1). A rejected text is tried again, a
 bounded number of times.
@@ -27,6 +28,7 @@ from caramel.sources.captions.llm.checks import (
     evaluate_negative,
     evaluate_paraphrase,
 )
+from caramel.sources.captions.llm.choices import NO_OPTION, choose_change
 from caramel.sources.captions.llm.conversation import (
     NO_REPLY,
     Draft,
@@ -50,7 +52,7 @@ from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer, 
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
 AGAIN = 1.0  # temperature of a paraphrase after the first: 0 would give the same text
 QUESTION = "the caption is a question"
-FINAL = (NO_REPLY, NO_SWAP)  # reasons that another attempt would give again
+FINAL = (NO_REPLY, NO_SWAP, NO_OPTION)  # reasons that another attempt would give again
 
 Draw = Callable[[int], np.random.Generator]  # attempt -> generator
 
@@ -71,7 +73,7 @@ def write_negative(
         return Outcome(None, 1, QUESTION, ())
     operation, _, part = subtype.partition("_")
     concepts: list[str] | str = []
-    if operation != "swap":
+    if operation != "swap" and rules.change_lister is None:
         concepts = yield from find_concepts(caption, "obj" if operation == "add" else part, rules)
         if isinstance(concepts, str):
             return Outcome(None, 1, concepts, ())
@@ -79,7 +81,12 @@ def write_negative(
     failed: tuple[FailedAnswer, ...] = ()
     reason = ""
     for attempt in range(1, rules.max_attempts + 1):
-        if operation == "swap":
+        if rules.change_lister is not None:
+            refused = [draft.text for draft in drafts]
+            proposal = yield from choose_change(
+                caption, subtype, image_words, attempt, draw(attempt), refused, rules
+            )
+        elif operation == "swap":
             proposal = yield from propose_swap(caption, subtype, attempt, failed, rules)
         else:
             concept = concepts[int(draw(attempt).integers(len(concepts)))]
@@ -90,7 +97,13 @@ def write_negative(
                 return Outcome(None, attempt, reason, tuple(drafts))
             continue
         verdict = evaluate_negative(
-            caption, proposal.text, proposal.change, image_words, rules.bounds, rules.lexical
+            caption,
+            proposal.text,
+            proposal.change,
+            image_words,
+            rules.bounds,
+            rules.lexical,
+            rules.vocabulary,
         )
         verdict = yield from judge_negative(caption, proposal.text, verdict, rules)
         problem = ""

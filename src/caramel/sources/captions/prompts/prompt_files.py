@@ -20,25 +20,28 @@ from pydantic import BaseModel, ConfigDict, Field
 from caramel.interfaces.language_model import Message
 from caramel.io.safe_yaml import read_yaml
 
-FieldType = Literal["text", "phrase", "list", "yes_no"]
-Answer = Mapping[str, str | list[str]]  # yes_no is yes or no
+FieldType = Literal["text", "phrase", "list", "yes_no", "number"]
+Answer = Mapping[str, str | list[str]]  # yes_no is yes or no; a number is in digits
 FOLDER = Path(__file__).parent
 SHAPES: Mapping[FieldType, str] = {
     "text": '"…"',
     "phrase": '"…"',
     "list": '["…", …]',
     "yes_no": '"yes" or "no"',
+    "number": '"…"',
 }
 MAX_TEXT, MAX_PHRASE, MAX_ITEMS = (
     1000,
     60,
     20,
 )  # characters of a sentence and of a few words; entries of a list
+MAX_CHOICES = 10  # largest number that chooses one of several options
 TYPES: Mapping[FieldType, object] = {
     "text": {"type": "string", "maxLength": MAX_TEXT},
     "phrase": {"type": "string", "maxLength": MAX_PHRASE},
     "list": {"type": "array", "items": {"type": "string", "maxLength": MAX_PHRASE}, "maxItems": MAX_ITEMS},
     "yes_no": {"type": "string", "enum": ["yes", "no"]},
+    "number": {"type": "string", "enum": [str(number) for number in range(MAX_CHOICES + 1)]},
 }
 # The types without bounds are part of a prompt's version, so that it does not change with the bounds: a
 # request without a schema does not depend on them.
@@ -47,12 +50,14 @@ UNBOUNDED: Mapping[FieldType, object] = {
     "phrase": {"type": "string"},
     "list": {"type": "array", "items": {"type": "string"}},
     "yes_no": TYPES["yes_no"],
+    "number": {"type": "string"},
 }
 LEAST = 7  # least number of examples of a prompt
 SHOWN = 300  # characters of each text of a rejected answer that are repeated
 AGAIN = "That does not do: "  # prefix of the message after a rejected answer
 # the one prompt that writes a caption of a scene graph; all others write negatives and paraphrases
 OF_GRAPHS = "say_graph"
+OF_CHOICES = "choose_change"  # the one prompt that the model of stage train_writer does not learn
 DIGITS = 12  # digits of the hash of a prompt's text
 
 
@@ -167,3 +172,8 @@ def compute_prompt_version(name: str, examples: int) -> str:
 def list_prompt_names() -> list[str]:
     """Return the names of all prompts, in order."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+def list_learned_prompts() -> list[str]:
+    """Return the names of the prompts that the model of stage ``train_writer`` learns, in order."""
+    return [name for name in list_prompt_names() if name != OF_CHOICES]
