@@ -3,13 +3,16 @@
 import tarfile
 from pathlib import Path
 
+import pandas as pd
 import pytest
-from paper_inputs import save_stable_diffusion, write_sugarcrepe
+from paper_inputs import save_stable_diffusion, write_coco, write_sugarcrepe
 from project import Project
+from small_language_models import cola_folder, vera_folder
 
 from caramel.benchmarks.readers.bivlc import read_bivlc
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.evaluation import METRICS
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
@@ -100,3 +103,76 @@ def test_bivlc_is_made_from_sugarcrepe_and_coco_and_read_back(pretrained, tmp_pa
     task = read_bivlc(released / "formats/test/bivlc", tmp_path / "images")
     tested = instances[instances["split"] == "test"]
     assert sorted(task.rows["negative_caption"]) == sorted(tested["negative_caption"])
+
+
+def test_trohn_is_made_from_coco_selected_drawn_and_trained_on(pretrained, tmp_path) -> None:
+    coco = write_coco(tmp_path / "coco", images=40, captions=5)
+    vera, cola = (make(tmp_path / make.__name__) for make in (vera_folder, cola_folder))
+    sets = {
+        **SMALL,
+        **pretrained,
+        "scenes.data_dir": str(coco),
+        "scenes.val_test_frac": "[0.25, 0.25]",
+        "negatives.backend": "lexicon",  # for the language model's stored responses
+        "synthesize.candidates": "1",
+        "select_negatives.scorers": f"['vera:{vera}', 'cola:{cola}']",
+        "select_negatives.similarity": pretrained["pretrain.pretrained"],
+        "select_negatives.percentile": "30",
+        "select_negatives.cell": "1.0",
+        "finetune.seeds": "[11]",
+        "finetune.epochs": "1",
+        "finetune.batch_size": "16",
+        "finetune.warmup_steps": "0",
+        "evaluate.benchmarks": "[]",
+    }
+    project = run_profile(tmp_path / "p", "trohn", **sets)
+    data = project.folder / "data"
+
+    def read(table, name):
+        return read_table(table, data / f"{name}.parquet")
+
+    pairs, negatives = read(PAIRS, "refine/pairs"), read(NEGATIVES, "refine/negatives")
+    assert len(pairs) == 200, "COCO has five captions an image"
+    assert len(negatives) == len(read(NEGATIVES, "negatives/negatives")), "TROHN-Text is not refined"
+    selected, rejects = (
+        read(NEGATIVES, "select_negatives/negatives"),
+        read(REJECTS, "select_negatives/rejects"),
+    )
+    assert len(selected) + len(rejects) == len(negatives)
+    assert selected.equals(
+        negatives[negatives["negative_id"].isin(selected["negative_id"])].reset_index(drop=True)
+    )
+    reasons = set(rejects["reason"].str.replace(r":.*", "", regex=True))
+    assert {
+        "below the percentile of its subtype under vera",
+        "below the percentile of its subtype under cola",
+    } <= reasons
+    candidates, choices = read(CANDIDATES, "synthesize/candidates"), read(CHOICES, "filter_images/choices")
+    assert sorted(candidates["negative_id"]) == sorted(selected["negative_id"]), (
+        "one image of each selected caption"
+    )
+    assert set(choices["chosen_by"]) == {"none"}, "no judge leaves an image out"
+    training = read(TRAINING, "assemble/training")
+    assert set(training["pair_id"]) == set(pairs.loc[pairs["split"] != "test", "pair_id"])
+    texts = training.explode("negative_captions")["negative_captions"].dropna()
+    trained = negatives[negatives["pair_id"].isin(training["pair_id"])]
+    assert sorted(texts) == sorted(trained["negative_caption"]), "every negative is trained on, drawn or not"
+    images = training.explode("negative_image_ids")["negative_image_ids"].dropna()
+    assert set(images) == {
+        f"{name}#0" for name in selected["negative_id"] if name.rpartition(":")[0] in set(training["pair_id"])
+    }
+
+    in_train = training[training["split"] == "train"]
+    drawn = in_train.explode("negative_image_ids")["negative_image_ids"].notna().sum()
+    written = in_train.explode("negative_captions")["negative_captions"].notna().sum()
+    curves = pd.read_csv(data / "finetune/curves.csv")
+    steps = curves.groupby("model")["step"].max().to_dict()
+    assert steps == {
+        "infonce-11": len(in_train) // 16,  # all captions
+        "trohn_text-11": written // 8,  # a row for each negative, without images
+        "trohn_img-11": drawn // 8,  # a row for each negative with an image
+    }
+    assert set(curves.loc[curves["metric"] == "contrastive", "model"]) == set(steps)
+    metrics = read(METRICS, "evaluate/metrics")
+    assert set(metrics["model"]) >= {"base", *steps}
+    assert "trohn_img" in (data / "report/report.html").read_text()
