@@ -42,6 +42,7 @@ from caramel.runtime.environment import be_quiet
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data.examples import load_examples
+from caramel.training.data.row_units import RowCounts
 from caramel.training.loop.contrastive import compute_validation_metrics, train_clip
 from caramel.training.variants import GRID_KEYS, resolve_variant, split_rows
 from caramel.training.weight_averaging import interpolate_weights
@@ -220,7 +221,7 @@ def train_lora(variant: str, seed: int, settings: Finetune) -> tuple[Clip, int]:
     common = settings.model_dump(exclude=set(GRID_KEYS))
     common |= {"trainable": "lora", "lr": settings.lr * FASTER, "device": "cpu", "precision": "auto"}
     point = {"variant": variant, "seed": seed}
-    config = resolve_variant(point, common, rows=len(train), num_workers=0)
+    config = resolve_variant(point, common, counts=RowCounts.from_rows(train), num_workers=0)
     examples, validation = (
         load_examples(clip, rows, load_images(), method=of)
         for rows, of in ((train, config.method), (val, METHODS["trohn_img"]))

@@ -27,6 +27,7 @@ def assemble(config: Config) -> None:
             for stage in ("data/scenes", "data/filter_images")
         ),
         positives=config.assemble.positives,
+        training=config.assemble.training,
     )
     write_table(INSTANCES, assembled.instances, f"{OUT}/instances.parquet")
     if assembled.source_form is not None:

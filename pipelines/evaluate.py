@@ -80,4 +80,4 @@ def evaluate(config: Config) -> None:
 if __name__ == "__main__":
     outputs = {f"{OUT}/{name}.parquet": contract for name, contract in PARQUET.items()}
     others = dict.fromkeys((f"{OUT}/metrics.json", *(f"{OUT}/{name}.csv" for name in CSV)))
-    run_stage(evaluate, images_needed={**outputs, **others})
+    run_stage(evaluate, images_needed={**outputs, **others}, trains=True)

@@ -47,4 +47,4 @@ def finetune(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    run_stage(finetune, images_needed={"data/finetune": None})
+    run_stage(finetune, images_needed={"data/finetune": None}, trains=True)

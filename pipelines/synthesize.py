@@ -31,7 +31,7 @@ def synthesize(config: Config) -> None:
     """Write data/synthesize/{candidates,images,rejects}.parquet, settings.json, and the images in images/."""
     section, out = config.synthesize, Path("data/synthesize")
     pairs = read_table(PAIRS, "data/refine/pairs.parquet")
-    negatives = read_table(NEGATIVES, "data/refine/negatives.parquet")
+    negatives = read_table(NEGATIVES, "data/select_negatives/negatives.parquet")
     drawing = Drawing(
         generator="data/generator",
         seed=section.seed,
@@ -56,7 +56,13 @@ def synthesize(config: Config) -> None:
         judge_checkpoint="data/base",
         allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
     )
-    chosen = choose_negatives(negatives, pairs, per_subtype=dict(section.per_subtype), seed=section.seed)
+    chosen = choose_negatives(
+        negatives,
+        pairs,
+        per_subtype=dict(section.per_subtype),
+        one_per_image=section.one_per_image,
+        seed=section.seed,
+    )
     until = build_stop_rule(
         config.filter_images.judge,
         allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,

@@ -28,7 +28,7 @@ def validate_benchmark(config: Config) -> None:
     instances = read_table(INSTANCES, INPUTS / "instances.parquet")
     summaries = gates.validate_benchmark(
         instances,
-        read_table(TRAINING, INPUTS / "training.parquet"),
+        None if config.assemble.training == "none" else read_table(TRAINING, INPUTS / "training.parquet"),
         images,
         ImageStore(index, images),
         read_table(SCORES, "data/refine/scores.parquet", only=("negative_id", set(instances["instance_id"]))),

@@ -51,6 +51,7 @@ PARTS = {
     "tests/evaluation/test_evaluate.py": "ray_cluster",
     "tests/evaluation/scores/test_scoring.py": "ray_cluster",
     "tests/pipeline/test_profiles.py": "profiles",
+    "tests/pipeline/test_paper_profiles.py": "paper_profiles",
     "tests/gates/test_suites.py": "suites",
     "tests/evaluation/test_tot_of_minilm.py": "minilm",
     "tests/report/test_page.py": "page",

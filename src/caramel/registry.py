@@ -90,6 +90,7 @@ SOURCES: Registry[SourceReader] = Registry(
         "world": "caramel.sources.world.sampling:sample_pairs",
         "files": "caramel.sources.folders:read_pairs",
         "captions": "caramel.sources.caption_files:read_captions_alone",
+        "sugarcrepe": "caramel.sources.sugarcrepe_images:read_benchmark_pairs",
     },
 )
 
@@ -189,6 +190,7 @@ JUDGES: Registry[JudgeFactory] = Registry(
         "world": "caramel.sources.images.judges:reading_judge",
         "clip": "caramel.sources.images.judges:clip_judge",
         "people": "caramel.sources.images.people_judge:load_people_judge",
+        "none": "caramel.sources.images.judges:no_judge",
     },
 )
 

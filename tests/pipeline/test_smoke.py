@@ -33,6 +33,7 @@ STAGES = [
     "scores",
     "refine",
     "validate_captions",
+    "select_negatives",
     "train_generator",
     "pretrain",
     "synthesize",

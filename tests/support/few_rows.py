@@ -26,6 +26,7 @@ SETTINGS = {
     "checkpoint_every": 2,
 }
 SETTINGS |= {"epochs": None, "evals_per_epoch": 1, "keep": "best", "negatives": None, "wise_ft_alphas": []}
+SETTINGS |= {"rows": "pairs", "selection_metric": "group"}
 
 
 def few_rows(drawn_world: Any, world: Any, folder: Path) -> str:

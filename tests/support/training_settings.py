@@ -24,7 +24,9 @@ def contrastive(**given: Any) -> ContrastiveConfig:
 
 def train(clip: Any, examples: Any, validation: Any, **given: Any) -> Curve:
     """Return the curve of ``train_clip`` with settings from flat keywords."""
-    others = {name: given.pop(name) for name in ("on_points", "select", "group") if name in given}
+    others = {
+        name: given.pop(name) for name in ("on_points", "select", "group", "own_validation") if name in given
+    }
     title, scratch = given.pop("title", "test"), given.pop("scratch")
     return train_clip(
         clip, examples, validation, contrastive(**given), scratch=scratch, title=title, **others

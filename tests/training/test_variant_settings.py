@@ -10,18 +10,20 @@ from training_settings import COMMON
 from caramel.errors import ConfigError
 from caramel.interfaces.training_settings import LoraConfig
 from caramel.registry import METHODS
+from caramel.training.data.row_units import RowCounts
 from caramel.training.variants import list_variant_params, resolve_variant
 
 PARAMS: dict[str, Any] = {
     **COMMON, "lora": {"rank": 2, "alpha": 4.0, "targets": ["*.mlp.*"]}, "negatives": None, "epochs": None, "evals_per_epoch": 1,
     "steps": 10, "checkpoint_every": 5, "batch_size": 8, "lr": 1e-3, "warmup_steps": 2, "weight_decay": 0.1,
     "wise_ft_alphas": [], "keep": "best",
+    "rows": "pairs", "selection_metric": "group",
 }  # fmt: skip
 
 
 def resolve(variant: str, **overrides: Any) -> Any:
     point = {"variant": variant, "seed": 7, "overrides": overrides}
-    return resolve_variant(point, PARAMS, rows=20, num_workers=3)
+    return resolve_variant(point, PARAMS, counts=RowCounts(20, 20, 20, 20, 20), num_workers=3)
 
 
 def test_overrides_take_the_place_of_the_params_of_all_variants() -> None:

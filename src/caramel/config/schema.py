@@ -16,7 +16,15 @@ from pydantic import ValidationError
 from caramel.config.fields import Section
 from caramel.config.renamed import RENAMED
 from caramel.config.sections.annotation import Annotation
-from caramel.config.sections.captions import Negatives, Refine, Scenes, Scores, TrainWriter, ValidateCaptions
+from caramel.config.sections.captions import (
+    Negatives,
+    Refine,
+    Scenes,
+    Scores,
+    SelectNegatives,
+    TrainWriter,
+    ValidateCaptions,
+)
 from caramel.config.sections.images import (
     Assemble,
     FilterImages,
@@ -42,6 +50,7 @@ class Config(Section):
     negatives: Negatives
     scores: Scores
     refine: Refine
+    select_negatives: SelectNegatives | None
     validate_captions: ValidateCaptions
     train_generator: TrainGenerator
     pretrain: Pretrain

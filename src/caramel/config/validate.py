@@ -56,7 +56,7 @@ def _raise_problems(config: Config, lacking: Iterator[str]) -> None:
 
 def iter_unmet_names(config: Config) -> Iterator[str]:
     """Yield one line for each name in the params that cannot be used, with its key and the reason."""
-    images, evaluate = config.filter_images, config.evaluate
+    images, evaluate, select = config.filter_images, config.evaluate, config.select_negatives
     for key, registry, name in (
         ("scenes.source", SOURCES, config.scenes.source),
         ("negatives.backend", WRITERS, config.negatives.backend),
@@ -80,9 +80,12 @@ def iter_unmet_names(config: Config) -> Iterator[str]:
     for key, scorers in (
         ("scores.scorers", config.scores.scorers),
         ("refine.scorers", config.refine.scorers),
+        ("select_negatives.scorers", select.scorers if select else ()),
     ):
         for spec in scorers:
             yield from _iter_missing(key, SCORERS, spec)
+    if select and select.similarity is not None:
+        yield from _iter_missing("select_negatives.similarity", FAMILIES, select.similarity)
     for spec in evaluate.models:
         yield from _iter_missing("evaluate.models", FAMILIES, spec)
     for name in evaluate.benchmarks:
@@ -173,6 +176,11 @@ def _iter_conflicts(config: Config) -> Iterator[str]:
             )
     elif config.assemble.positives == "drawn":
         yield "assemble.positives = 'drawn' needs synthesize.method = 'edit', which draws positives; 'source' does not"
+
+    if config.assemble.training == "all" and config.assemble.positives == "drawn":
+        yield "assemble.training = 'all' needs assemble.positives = 'source': not every pair has a drawn image"
+    if config.filter_images.judge == "none" and config.filter_images.faithfulness_threshold is None:
+        yield "filter_images.judge = 'none' has nothing to calibrate: set filter_images.faithfulness_threshold to 0.0"
 
 
 def _iter_people_conflicts(config: Config) -> Iterator[str]:

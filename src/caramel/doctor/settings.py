@@ -78,6 +78,7 @@ def _is_path(root: Path, name: str) -> bool:
 
 def check_methods(root: Path, config: Config) -> Finding:
     """Whether the pairs and the model have what the methods of ``finetune.variants`` train on, as far as they are made."""
+    from caramel.training.data.row_units import RowCounts
     from caramel.training.variants import GRID_KEYS, check_data, check_variant, split_rows
 
     rows, base = root / "data/assemble/training.parquet", root / "data/base"
@@ -86,13 +87,14 @@ def check_methods(root: Path, config: Config) -> Finding:
         return Finding(OK, "methods", f"{names}; pairs and model do not exist yet")
     try:
         train_rows, _ = split_rows(rows)
-        check_data(config.finetune.variants, train_rows, base)
+        check_data(config.finetune.variants, train_rows, base, config.finetune.rows)
+        counts = RowCounts.from_rows(train_rows)
         common = config.finetune.model_dump(exclude=set(GRID_KEYS))
         common |= {"device": config.run.device, "precision": config.run.precision}
         for variant in config.finetune.variants:
             overrides = config.finetune.overrides.get(variant, {})
             point = {"variant": variant, "seed": config.finetune.seeds[0], "overrides": overrides}
-            check_variant(point, common, rows=len(train_rows), nproc=config.finetune.nproc)
+            check_variant(point, common, counts=counts, nproc=config.finetune.nproc)
     except CaramelError as error:
         return Finding(FAIL, "methods", str(error))
     return Finding(OK, "methods", f"{names}; their data is available")

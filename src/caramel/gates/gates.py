@@ -25,6 +25,8 @@ from caramel.gates.split_leakage import list_text_uses
 from caramel.gates.suites import SuiteSummary, validate_table
 from caramel.io.image_codec import decode_image
 from caramel.io.image_store import ImageStore
+from caramel.schemas.io import build_frame
+from caramel.schemas.training import TRAINING
 from caramel.utils.acceptance import Acceptance
 from caramel.utils.arrays import Floats, find_indices
 from caramel.utils.grouping import merge_groups
@@ -130,7 +132,7 @@ def validate_captions(
 
 def validate_benchmark(
     instances: pd.DataFrame,
-    training: pd.DataFrame,
+    training: pd.DataFrame | None,
     images: pd.DataFrame,
     pictures: ImageStore,
     scores: pd.DataFrame,
@@ -147,7 +149,7 @@ def validate_benchmark(
 
     Args:
         instances: table ``instances``, the benchmark.
-        training: table ``training``, its training set.
+        training: table ``training``, its training set; None: it has none.
         images: table ``images``, with every image that these two name.
         pictures: files of these images.
         scores: scores of the blind scorers, for at least the ids of the instances.
@@ -165,13 +167,13 @@ def validate_benchmark(
         DataError: a shard of the images is missing, or a file in it does not match its SHA-256.
     """
     named = instances.assign(negative_id=instances["instance_id"])
-    trained = expand_negatives(training)
+    trained = expand_negatives(build_frame(TRAINING, []) if training is None else training)
     opened = add_image_checks(images, pictures)
     may_attack = ~named["subtype"].isin(list(thresholds.image_exempt))
     attacked = build_image_attack_tables(named[may_attack], image_scores)
     looked_at: dict[str, Callable[[], pd.DataFrame]] = {
         "instances": lambda: instances,
-        "training": lambda: trained,
+        **({} if training is None else {"training": lambda: trained}),
         "image_uses": lambda: list_image_uses(instances, trained, images),
         "images": lambda: opened,
         "equal_pictures": lambda: find_near_duplicates(opened),

@@ -26,6 +26,7 @@ from caramel.blind.sharded_scores import SHARD, compute_sharded_scores
 from caramel.blind.text.text_embedding_cache import compute_text_vectors
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.interfaces.model import DualEncoder, TextEncoder
+from caramel.interfaces.settings import Executor
 from caramel.io.keys import compute_text_key
 from caramel.models.embedding_cache import build_vector_table
 from caramel.models.specs import open_model
@@ -33,7 +34,7 @@ from caramel.refine.adversarial import NO_WORDS, UNBALANCED, Within, check_grid,
 from caramel.refine.mirrored_grid import UNIT, KeepMask, select_balanced
 from caramel.refine.rows import build_rejects
 from caramel.sources.captions.formatting import CLOSERS
-from caramel.utils.arrays import Floats
+from caramel.utils.arrays import Floats, find_indices
 from caramel.utils.text import extract_words
 
 PERCENTILE = 64.5
@@ -49,11 +50,17 @@ TWICE = "the negative stands elsewhere already"
 
 
 def score_rows(
-    rows: pd.DataFrame, scorers: Sequence[str], *, folds: int, seed: int, folder: Path
+    rows: pd.DataFrame,
+    scorers: Sequence[str],
+    *,
+    folds: int,
+    seed: int,
+    folder: Path,
+    executor: Executor = "ray",
 ) -> tuple[Floats, Floats]:
     """Return the scores of captions and of negatives, (n, k) each, in [0, 1], in the rows' order.
 
-    If the rows need several shards, Ray workers score these. Memory depends on the size of a shard.
+    Memory depends on the size of a shard.
 
     Args:
         rows: audit rows, at least one.
@@ -61,6 +68,7 @@ def score_rows(
         folds: number of folds of the cross-validation within a shard.
         seed: seed of shards, folds and sampling.
         folder: folder of finished shards, which are not scored again.
+        executor: how several shards are scored; a single one is scored in this process.
 
     Raises:
         BackendError: a scorer is unknown, or its model cannot be loaded.
@@ -71,11 +79,15 @@ def score_rows(
         folds=folds,
         seed=seed,
         folder=folder,
-        executor="ray" if len(rows) > SHARD else "inline",
+        executor=executor if len(rows) > SHARD else "inline",
     )
-    scores = pd.concat([pd.read_parquet(path) for path in files], ignore_index=True)
-    wide = scores.pivot(index="negative_id", columns="scorer").loc[rows["pair_id"]]
-    positive, negative = (wide[c][list(scorers)].to_numpy() for c in ("positive_score", "negative_score"))
+    positive, negative = (np.full((len(rows), len(scorers)), np.nan) for _ in range(2))
+    for path in files:  # one shard at a time: all of them would be millions of Python texts
+        shard = pd.read_parquet(path)
+        for column, scorer in enumerate(scorers):
+            part = shard[shard["scorer"] == scorer]
+            at = find_indices(part["negative_id"], rows["pair_id"])
+            positive[at, column], negative[at, column] = part["positive_score"], part["negative_score"]
     return positive, negative
 
 

@@ -67,13 +67,16 @@ def _write_text(path: Path, text: str) -> None:
     write_text(path, text)
 
 
-def run_stage(main: Callable[[Config], None], *, images_needed: Outputs | None = None) -> None:
+def run_stage(
+    main: Callable[[Config], None], *, images_needed: Outputs | None = None, trains: bool = False
+) -> None:
     """Run a stage. A stage script's ``__main__`` is only this call.
 
     Args:
         main: the stage; its name is the stage's name.
         images_needed: the outputs of a stage that needs images; in a profile without images
             they are written empty, with the reason.
+        trains: whether the stage also needs models to train; then it is skipped with ``assemble.training: none``.
 
     Exits with code 1 and one message on any error that the user can fix.
     """
@@ -99,8 +102,13 @@ def run_stage(main: Callable[[Config], None], *, images_needed: Outputs | None =
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock, timeout=LOCK_WAIT), _record_timing(name, config.profile), share_session():
             _remove_leftovers(name)
+            lacking = ""
             if images_needed is not None and not has_images():
-                reason = f"stage {name!r} skipped: the source of profile {config.profile!r} has no images"
+                lacking = f"the source of profile {config.profile!r} has no images"
+            elif trains and config.assemble.training == "none":
+                lacking = f"profile {config.profile!r} trains no model (assemble.training: none)"
+            if images_needed is not None and lacking:
+                reason = f"stage {name!r} skipped: {lacking}"
                 print(reason)
                 skip_stage(images_needed, reason)
             else:

@@ -7,21 +7,20 @@ The files of the folder determine its format. SugarCrepe(++) JSON gives captions
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from caramel.errors import ConfigError, DataError, format_items
 from caramel.interfaces.source import SaveImage, Source
-from caramel.io.image_codec import check_image
 from caramel.io.readers import iter_csv_rows, iter_json_lines, read_json
-from caramel.io.suggestions import NearNames
-from caramel.io.validators import LONGEST_NAME, format_value, is_inside_folder, read_text_field
+from caramel.io.validators import format_value, read_text_field
 from caramel.schemas.io import build_frame
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
+from caramel.sources.folder_images import save_images
 from caramel.sources.sugarcrepe_files import list_subtype_files, read_captions
 
 STAGE = "scenes"
@@ -44,8 +43,8 @@ def read_pairs(
 
     Raises:
         ConfigError: a share is not in [0, 1], or their sum exceeds 1.
-        DataError: the folder does not exist, has no known format or an invalid row, or images are missing or
-            do not decode (all of them in one message).
+        DataError: the folder does not exist, has no known format or an invalid row, or images cannot be used
+            (``folder_images.save_images``).
     """
     check_shares(val_test_frac)
     folder = Path(data_dir)
@@ -59,7 +58,7 @@ def read_pairs(
     if len(sources) != 1:
         raise DataError(_format_source_error(data_dir, sources))
     if sources[0] == "SugarCrepe files":
-        return _read_benchmark_files(folder, val_test_frac, seed)
+        return read_benchmark_files(folder, val_test_frac, seed)
     return _read_captioned_images(folder, sources[0], val_test_frac, seed, put)
 
 
@@ -91,8 +90,8 @@ def _format_source_error(data_dir: str, sources: list[str]) -> str:
     return f"{data_dir!r} contains no source of a known format. Expected one of:\n{format_items(looked)}"
 
 
-def _read_benchmark_files(folder: Path, val_test_frac: tuple[float, float], seed: int) -> Source:
-    """Return the pairs of SugarCrepe(++) files; their images are not available."""
+def read_benchmark_files(folder: Path, val_test_frac: tuple[float, float], seed: int) -> Source:
+    """Return the pairs of SugarCrepe(++) files, split by image, without their images. Duplicate rows are rejects."""
     rows = read_captions(folder)
     rows, rejects = split_duplicates(rows, ["subtype", "image_id", "caption", "caption2", "negative_caption"])
     source = "sugarcrepe" if rows["caption2"].isna().all() else "sugarcrepe_pp"
@@ -104,19 +103,21 @@ def _read_captioned_images(
     folder: Path, name: str, val_test_frac: tuple[float, float], seed: int, put: SaveImage
 ) -> Source:
     """Return the pairs of a captions table, after passing its images to ``put``."""
-    captions, unused = READERS[name](folder / name)
+    table = READERS[name](folder / name)
     # "./a.png" is "a.png": an image under two names could be in two splits.
     rows = pd.DataFrame(
-        [(str(PurePosixPath(file)), caption) for file, caption in captions], columns=["image_id", "caption"]
+        [(str(PurePosixPath(file)), caption) for file, caption in table.rows], columns=["image_id", "caption"]
     )
     if rows.empty:
         raise DataError(f"{str(folder / name)!r} contains no caption.")
     number = rows.groupby("image_id").cumcount().astype(str)
     rows = rows.assign(pair_id=rows["image_id"] + "-" + number)
     rows, rejects = split_duplicates(rows, ["image_id", "caption"])
-    rejects += [{"id": n, "stage": STAGE, "reason": "image without a caption", "text": None} for n in unused]
+    rejects += [
+        {"id": n, "stage": STAGE, "reason": "image without a caption", "text": None} for n in table.unused
+    ]
     splits = assign_splits(rows["image_id"].tolist(), val_test_frac, seed)
-    _save_images(folder, list(dict.fromkeys(rows["image_id"])), splits, put)
+    save_images(folder, dict.fromkeys(rows["image_id"], ""), splits, put, sizes=table.sizes)
     return Source(_build_pairs(rows, splits, "files"), build_frame(REJECTS, rejects))
 
 
@@ -135,41 +136,12 @@ def _build_pairs(rows: pd.DataFrame, splits: dict[str, str], source: str) -> pd.
     return build_frame(PAIRS, rows.assign(scene=None, split=split, source=source))
 
 
-def _save_images(folder: Path, names: list[str], splits: dict[str, str], put: SaveImage) -> None:
-    """Pass the images to ``put``; each one is decoded once to prove that it can be."""
-    broken, near_names = [], NearNames()
-    for name in names:
-        decoded = _read_image(folder, name, near_names)
-        if isinstance(decoded, str):
-            broken.append(f"{format_value(name)}: {decoded}")
-        else:
-            data, width, height = decoded
-            put(name, data, name, width=width, height=height, source="files", split=splits[name])
-    if broken:
-        raise DataError(
-            f"{len(broken)} of {len(names)} images in {str(folder)!r} cannot be used:\n{format_items(broken)}\n"
-            f"Replace these files, or take their rows out of the captions table."
-        )
+class Captions(NamedTuple):
+    """A captions table: (file name, caption) rows, names of images without a caption, and sizes that it states."""
 
-
-def _read_image(folder: Path, name: str, near_names: NearNames) -> tuple[bytes, int, int] | str:
-    """Return the file's bytes, width and height in pixels, or a description of the problem."""
-    if not is_inside_folder(name):
-        return f"must name a file inside the folder, at most {LONGEST_NAME} bytes long"
-    try:
-        path = next((p for p in (folder / name, folder / "images" / name) if p.is_file()), None)
-        if path is None:
-            return near_names.explain_missing(folder / name)
-        data = path.read_bytes()
-        return data, *check_image(data, name)
-    except DataError as error:
-        return str(error)
-    except (OSError, ValueError) as error:
-        return f"cannot be read ({error})"
-
-
-# (file name, caption) rows; names of images without a caption
-Captions = tuple[list[tuple[str, str]], list[str]]
+    rows: list[tuple[str, str]]
+    unused: Sequence[str] = ()
+    sizes: Mapping[str, tuple[int, int]] = {}  # width and height in pixels by file name
 
 
 def _parse_row(row: Any, where: str) -> tuple[str, str]:
@@ -177,21 +149,28 @@ def _parse_row(row: Any, where: str) -> tuple[str, str]:
 
 
 def _read_csv(path: Path) -> Captions:
-    return [_parse_row(row, where) for where, row in iter_csv_rows(path, ("filename", "caption"))], []
+    return Captions([_parse_row(row, where) for where, row in iter_csv_rows(path, ("filename", "caption"))])
 
 
 def _read_jsonl(path: Path) -> Captions:
-    return [_parse_row(row, where) for where, row in iter_json_lines(path)], []
+    return Captions([_parse_row(row, where) for where, row in iter_json_lines(path)])
 
 
 def _read_coco(path: Path) -> Captions:
-    """Read COCO's format: images with ``id`` and ``file_name``, annotations with ``image_id``."""
+    """Read COCO's format: images with ``id`` and ``file_name``, annotations with ``image_id``.
+
+    An image's ``width`` and ``height`` are optional.
+    """
     data, names = read_json(path), dict[int | str, str]()
+    sizes: dict[str, tuple[int, int]] = {}
     for number, image in enumerate(_parse_list(data, "images", path)):
         where = f"{str(path)!r}, images[{number}]"
         name = read_text_field(image, "file_name", where)
         if names.setdefault(_parse_id(image, "id", where), name) != name:
             raise DataError(f"{where}: duplicate id {format_value(image['id'])} for different files.")
+        size = image.get("width"), image.get("height")
+        if all(type(side) is int for side in size):
+            sizes[str(PurePosixPath(name))] = size
     rows = []
     for number, note in enumerate(_parse_list(data, "annotations", path)):
         where = f"{str(path)!r}, annotations[{number}]"
@@ -203,7 +182,7 @@ def _read_coco(path: Path) -> Captions:
             )
         rows.append((names[image_id], caption))
     used = {name for name, _ in rows}
-    return rows, [name for name in dict.fromkeys(names.values()) if name not in used]
+    return Captions(rows, [name for name in dict.fromkeys(names.values()) if name not in used], sizes)
 
 
 def _parse_list(data: Any, field: str, path: Path) -> list[Any]:

@@ -18,6 +18,7 @@ from caramel.runtime.ray.sharded_map import compute_fingerprint, compute_result_
 from caramel.runtime.ray.trials import TrialResult, tune_grid
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
+from caramel.training.data.row_units import RowCounts
 from caramel.training.recipes.finetune_trial import finetune_trial
 from caramel.training.variants import VariantConfig, list_variant_params, resolve_variant
 
@@ -46,7 +47,7 @@ class TrialRunner:
     Attributes:
         inputs: base model and data of the training.
         common: settings of all variants by their keys in the params, as in ``resolve_variant``.
-        rows: number of train rows.
+        counts: numbers of train pairs and negatives.
         nproc: processes that train one variant together, > 0.
         num_workers: as in ``LoopConfig``.
         execution: how trials are executed; ``gpus`` is the number per process.
@@ -56,7 +57,7 @@ class TrialRunner:
 
     inputs: TrainingInputs
     common: Mapping[str, Any]
-    rows: int
+    counts: RowCounts
     nproc: int
     num_workers: int
     execution: Execution
@@ -111,12 +112,12 @@ class TrialRunner:
         }
 
     def _plan_run(self, point: Point, trial: str) -> tracking.PlannedRun:
-        name = f"{point['variant']}-{point['seed']}"
+        name, config = f"{point['variant']}-{point['seed']}", self._resolve_variant(point)
         params = {
             "variant": point["variant"],
-            "train_rows": self.rows,
+            "train_rows": self.counts.count(config.method, config.rows),
             "nproc": self.nproc,
-            **list_variant_params(self._resolve_variant(point)),
+            **list_variant_params(config),
         }
         tags = {"stage": "finetune", "variant": point["variant"], "seed": str(point["seed"])}
         return tracking.plan_run(
@@ -129,4 +130,4 @@ class TrialRunner:
         )
 
     def _resolve_variant(self, point: Point) -> VariantConfig:
-        return resolve_variant(point, self.common, rows=self.rows, num_workers=self.num_workers)
+        return resolve_variant(point, self.common, counts=self.counts, num_workers=self.num_workers)

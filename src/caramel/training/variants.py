@@ -19,6 +19,7 @@ from caramel.schemas.io import read_table
 from caramel.schemas.training import TRAINING
 from caramel.training.data.batch import count_rows_per_step
 from caramel.training.data.examples import check_rows
+from caramel.training.data.row_units import RowCounts, Unit, select_usable_rows
 from caramel.utils.typed_settings import build_settings
 
 
@@ -87,23 +88,28 @@ class VariantConfig:
         wise_ft_alphas: weights in [0, 1] of the trained model in mixtures with the base, ascending; empty: no
             mixture.
         keep: which weights are kept: the best on val, or the last.
+        rows: what a row is; see ``row_units.build_method_rows``.
+        selection_metric: what is best on val: Group (or accuracy without negative images), or the accuracy of
+            ``batch_accuracy``.
     """
 
     method: Method
     training: ContrastiveConfig
     wise_ft_alphas: tuple[float, ...]
     keep: Literal["best", "last"]
+    rows: Unit
+    selection_metric: Literal["group", "contrastive"]
 
 
 def resolve_variant(
-    point: Mapping[str, Any], common: Mapping[str, Any], *, rows: int, num_workers: int
+    point: Mapping[str, Any], common: Mapping[str, Any], *, counts: RowCounts, num_workers: int
 ) -> VariantConfig:
     """Return the typed settings of a trial. Only this function converts the params and a variant's overrides.
 
     Args:
         point: {"variant", "seed"}, and optionally "overrides": the settings that differ from ``common``.
         common: settings of all variants by their keys in the params, with device and precision.
-        rows: number of train rows.
+        counts: numbers of train pairs and negatives.
         num_workers: as in ``LoopConfig``.
 
     Raises:
@@ -114,7 +120,7 @@ def resolve_variant(
         Schedule, {field.name: values[field.name] for field in fields(Schedule) if field.name in values}
     )
     method = set_up(point["variant"], values.pop("negatives"), values.pop("weights", {}))
-    steps, checkpoint_every = resolve_steps(method, schedule, rows)
+    steps, checkpoint_every = resolve_steps(method, schedule, counts.count(method, values["rows"]))
     del values["epochs"], values["evals_per_epoch"]
     values |= {"steps": steps, "checkpoint_every": checkpoint_every, "method": method}
     return build_settings(VariantConfig, {**values, "seed": point["seed"], "num_workers": num_workers})
@@ -133,6 +139,8 @@ def list_variant_params(config: VariantConfig) -> dict[str, Any]:
         **params,
         "wise_ft_alphas": list(config.wise_ft_alphas),
         "keep": config.keep,
+        "rows": config.rows,
+        "selection_metric": config.selection_metric,
         **{f"weight_{name}": weight for name, weight in config.method.weights.items()},
         "negatives": config.method.negatives,
     }
@@ -144,13 +152,16 @@ def split_rows(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return table[table["split"] == "train"], table[table["split"] == "val"]
 
 
-def check_data(variants: Iterable[str], train_rows: pd.DataFrame, base: str | Path) -> None:
+def check_data(
+    variants: Iterable[str], train_rows: pd.DataFrame, base: str | Path, unit: Unit = "pairs"
+) -> None:
     """Check, before any training, that the rows and the model have what the methods need.
 
     Args:
         variants: names of methods.
         train_rows: train rows of the table ``training``.
         base: checkpoint folder of the model to train.
+        unit: what a row is; see ``row_units.build_method_rows``.
 
     Raises:
         DataError: the rows lack what a method needs (``check_rows``).
@@ -158,7 +169,7 @@ def check_data(variants: Iterable[str], train_rows: pd.DataFrame, base: str | Pa
     """
     methods = [METHODS[variant] for variant in variants]
     for method in methods:
-        check_rows(train_rows, method)
+        check_rows(train_rows if unit == "pairs" else select_usable_rows(train_rows, method), method)
     in_parts = [method.name for method in methods if method.parts]
     if in_parts and (why := _explain_missing_parts(Path(base))):
         raise BackendError(
@@ -167,13 +178,16 @@ def check_data(variants: Iterable[str], train_rows: pd.DataFrame, base: str | Pa
         )
 
 
-def check_variant(point: Mapping[str, Any], common: Mapping[str, Any], *, rows: int, nproc: int) -> None:
-    """Check that a variant's settings allow a training with ``rows`` rows in ``nproc`` processes.
+def check_variant(
+    point: Mapping[str, Any], common: Mapping[str, Any], *, counts: RowCounts, nproc: int
+) -> None:
+    """Check that a variant's settings allow a training on these numbers of pairs and negatives in ``nproc`` processes.
 
     Raises:
         ConfigError: as in ``resolve_variant`` and ``check_shares``.
     """
-    config = resolve_variant(point, common, rows=rows, num_workers=0)
+    config = resolve_variant(point, common, counts=counts, num_workers=0)
+    rows = counts.count(config.method, config.rows)
     check_shares(config.method, rows, config.training.loop.batch_size, nproc)
 
 

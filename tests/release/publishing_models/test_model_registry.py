@@ -28,6 +28,7 @@ from caramel.release.publishing_models import model_registry
 from caramel.release.publishing_models.model_registry import register_model, resolve_spec
 from caramel.runtime.installation import get_requirement
 from caramel.runtime.mlflow import tracking
+from caramel.training.data.row_units import RowCounts
 from caramel.training.tracked_trials import TrainingInputs, TrialRunner
 from caramel.training.variants import GRID_KEYS
 
@@ -40,7 +41,9 @@ def trained(root: Path, key: str, *, fails: bool = False, **changed: Any) -> Non
     """Track a training as the stage does, on the default profile's settings with these changes."""
     common = FINETUNE.model_dump(exclude=set(GRID_KEYS)) | {"device": "cpu", "precision": "fp32"} | changed
     inputs = TrainingInputs("data/base", "training.parquet", "images.parquet", ("data/assemble",))
-    trials = TrialRunner(inputs, common, 40, 1, 1, Execution("inline", root, 0.0), root)
+    trials = TrialRunner(
+        inputs, common, RowCounts(40, 40, 40, 40, 40), 1, 1, Execution("inline", root, 0.0), root
+    )
     with (
         pytest.raises(ValueError, match="it failed") if fails else nullcontext(),
         tracking.open_run(trials._plan_run({"variant": "infonce", "seed": 3, "overrides": OWN}, key)),

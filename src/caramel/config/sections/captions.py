@@ -25,7 +25,7 @@ from caramel.utils.acceptance import Acceptance
 class Scenes(Section):
     """Stage ``scenes``: where pairs come from."""
 
-    source: Literal["world", "files", "captions"]
+    source: Literal["world", "files", "captions", "sugarcrepe"]
     data_dir: str
     seed: Seed
     train: Positive
@@ -42,8 +42,8 @@ class Scenes(Section):
     @field_validator("val_test_frac")
     @classmethod
     def _check_held_out(cls, shares: tuple[float, float]) -> tuple[float, float]:
-        if sum(shares) >= 1:
-            raise ValueError("two shares that leave some images for training")
+        if sum(shares) > 1:
+            raise ValueError("two shares whose sum is at most 1")
         return shares
 
 
@@ -124,6 +124,17 @@ class Refine(Section):
     cell: float = Field(ge=1e-6, le=1)
     within: Literal["subtype", "all"]
     exempt: tuple[Type, ...]
+    seed: Seed
+
+
+class SelectNegatives(Section):
+    """Stage ``select_negatives``: the best negatives by blind scorers."""
+
+    scorers: Annotated[tuple[str, ...], Distinct] = Field(min_length=1)
+    similarity: str | None
+    percentile: Annotated[float, Field(ge=0, le=100)]
+    cell: float = Field(ge=1e-6, le=1)
+    within: Literal["subtype", "all"]
     seed: Seed
 
 

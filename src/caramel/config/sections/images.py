@@ -59,6 +59,7 @@ class Synthesize(Section):
     seed: Seed
     shard_size: Positive
     per_subtype: Mapping[Split, Count]
+    one_per_image: bool
     prompt_suffix: str
     image_size: Positive
     batch_size: Positive
@@ -82,6 +83,7 @@ class Assemble(Section):
     """Stage ``assemble``: the benchmark and the training set."""
 
     positives: Literal["source", "drawn"]
+    training: Literal["drawn", "all", "none"]
 
 
 class ImageScores(Section):

@@ -94,11 +94,16 @@ class Search(Section):
         return draws
 
 
+# Keys of ``finetune`` that no variant can override: comparisons of variants would compare other things.
+SHARED = {"variants", "seeds", "overrides", "nproc", "search", "rows", "selection_metric"}
+
+
 class Finetune(Section):
     """Stage ``finetune``: variants × seeds."""
 
     variants: Annotated[tuple[Variant, ...], Distinct] = Field(min_length=1)
     seeds: Annotated[tuple[Seed, ...], Distinct] = Field(min_length=1)
+    rows: Literal["pairs", "negatives"]
     negatives: Positive | None
     trainable: Literal["all", "image", "text", "last", "lora"]
     unlocked_layers: Positive
@@ -121,6 +126,7 @@ class Finetune(Section):
     checkpoint_every: Positive
     patience: Positive | None
     keep: Literal["best", "last"]
+    selection_metric: Literal["group", "contrastive"]
     overrides: Mapping[Variant, Mapping[str, Any]]  # checked against all fields before it
     search: Search | None  # last, because it is checked like ``overrides`` and against it
 
@@ -148,7 +154,7 @@ class Finetune(Section):
     def _check_own(cls, variant: str, settings: dict[str, Any], common: Mapping[str, Any]) -> None:
         """Raise a ValueError if a variant's overrides are invalid, or its weights are not the method's."""
         weights, known = settings.pop("weights", {}), METHODS[variant].weights
-        if shared := sorted({"variants", "seeds", "overrides", "nproc", "search"} & set(settings)):
+        if shared := sorted(SHARED & set(settings)):
             raise ValueError(f"{variant}: {shared[0]!r} applies to all variants and cannot be overridden")
         try:
             TypeAdapter(Mapping[str, Weight]).validate_json(json.dumps(weights), strict=True)

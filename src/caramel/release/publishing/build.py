@@ -153,6 +153,9 @@ def _collect_facts(
         parts = [_build_part("captions", CAPTIONS, captions)]
         facts = ReleaseFacts(contents.pinned, metadata, parts, sources, instances, build_frame(IMAGES, []))
         return facts, {"captions": captions}
+    frames = {
+        key: rows for key, rows in frames.items() if len(rows)
+    } or frames  # a benchmark without a training set
     index = _select_images(frames, contents)
     source = frames.get("instances_source")
     if source is not None and "instances" in frames and source.equals(frames["instances"]):

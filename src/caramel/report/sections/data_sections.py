@@ -36,6 +36,7 @@ from caramel.schemas.rejects import REJECTS
 from caramel.utils.arrays import Ints, find_indices
 
 STAGES = ("scenes", "negatives", "refine", "synthesize", "filter_images", "assemble", "image_scores")
+REJECTING = (*STAGES[:3], "select_negatives", *STAGES[3:])  # stages with a table ``rejects``
 PASSED, WARNING, FAILED, UNKNOWN = "passed", "warning", "failed", "unknown"
 DATA_DOCS = "../../work/data_docs/{}/index.html"  # link to a suite's page from the report's folder
 NOTE_ON_DOCS = "Each suite links to its data docs in work/ of the project that ran the gate."
@@ -128,7 +129,7 @@ def _build_subtype_table(data: Path) -> TableBlock:
 
 def build_rejects_section(data: Path) -> list[Block]:
     """Return the dropped rows by stage and reason, with one example each."""
-    paths = [p for stage in STAGES if (p := data / stage / "rejects.parquet").exists()]
+    paths = [p for stage in REJECTING if (p := data / stage / "rejects.parquet").exists()]
     rows = []
     for path in paths:  # one at a time: the texts of millions of rejects do not fit into memory together
         rejects = read_table(REJECTS, path)

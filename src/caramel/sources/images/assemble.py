@@ -33,13 +33,14 @@ def assemble_datasets(
     negative_images: pd.DataFrame,
     *,
     positives: Literal["source", "drawn"],
+    training: Literal["drawn", "all", "none"] = "drawn",
 ) -> AssembledTables:
-    """Return the benchmark and the training set of all negatives that have a chosen image.
+    """Return the benchmark of all negatives that have a chosen image, and the training set.
 
     The train split is for training, the val split for model selection and monitoring, and the test split is the
     benchmark. ``instances`` holds val and test; the training set holds train and val.
 
-    All methods train on the pairs of the training set. Each pair lists first the negative with an image, then its
+    All methods train on the pairs of the training set. Each pair lists first the negatives with an image, then its
     other hard negatives. A method uses those negatives that it is designed for.
 
     Args:
@@ -52,6 +53,8 @@ def assemble_datasets(
         positives: ``source``: positive images are those of the source. ``drawn``: they are drawn by the same process
             as the negative images, so that only their content tells the two apart. This holds for the training set
             too.
+        training: ``drawn``: the training set holds the pairs of the chosen images. ``all``: it holds every pair of
+            train and val, with all its negatives, whether they were drawn or not. ``none``: it is empty.
 
     Raises:
         DataError: a negative has two chosen images, or a chosen image has no negative, no pair or no row in the
@@ -59,9 +62,10 @@ def assemble_datasets(
     """
     names = ["negative_id", "image_id", "positive_image_id"]
     chosen = choices.loc[choices["chosen_by"].notna(), names]
-    # There can be millions of negatives; only those of pairs with a chosen image are needed.
-    its_pairs = negatives.loc[negatives["negative_id"].isin(chosen["negative_id"]), "pair_id"]
-    negatives = negatives[negatives["pair_id"].isin(its_pairs)]
+    if training != "all":
+        # There can be millions of negatives; only those of pairs with a chosen image are needed.
+        its_pairs = negatives.loc[negatives["negative_id"].isin(chosen["negative_id"]), "pair_id"]
+        negatives = negatives[negatives["pair_id"].isin(its_pairs)]
     _check_consistency(chosen, pairs, negatives, images, negative_images)
     rows = (
         chosen.rename(columns={"image_id": "negative_image_id"})
@@ -78,11 +82,19 @@ def assemble_datasets(
         source_form = build_frame(INSTANCES, rows[in_benchmark])
         rows = rows.assign(image_id=rows["positive_image_id"])
         named |= {*rows["image_id"]}
-    training = _build_training_set(rows[in_training], negatives)
+    if training != "all":
+        trained = rows[in_training & (training == "drawn")].drop_duplicates("pair_id")
+    else:
+        trained = pairs[pairs["split"] != "test"].merge(
+            paraphrases[["pair_id", "caption2"]], on="pair_id", how="left", validate="one_to_one"
+        )
+        named |= {*trained["image_id"]}
+    drawn = rows.set_index("instance_id")["negative_image_id"]
+    training_set = _build_training_set(trained, negatives.assign(image=negatives["negative_id"].map(drawn)))
     everything = pd.concat([images, negative_images], ignore_index=True)
     used_images = everything[everything["image_id"].isin(named)].sort_values("image_id", ignore_index=True)
     instances = build_frame(INSTANCES, rows[in_benchmark])
-    return AssembledTables(instances, source_form, training, used_images)
+    return AssembledTables(instances, source_form, training_set, used_images)
 
 
 def _check_consistency(
@@ -118,22 +130,30 @@ def _find_missing(names: pd.Series, known: pd.Series) -> pd.Series:
 
 
 def _build_training_set(rows: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataFrame:
-    """Return the training set: each row lists its own negative first, then the pair's others, sorted by id."""
-    others = negatives[~negatives["negative_id"].isin(rows["instance_id"])].sort_values("negative_id")
-    behind = others.groupby("pair_id")[["negative_caption", "subtype"]].agg(list)
+    """Return the training set: each row lists its negatives with an image first, each part sorted by id.
 
-    def list_values(column: str) -> list[list[str]]:
-        further = rows["pair_id"].map(behind[column])
-        return [
-            [first, *(more if isinstance(more, list) else [])]
-            for first, more in zip(rows[column], further, strict=True)
-        ]
+    Rows are sorted by their first negative, and those without a negative by their pair.
 
-    captions = list_values("negative_caption")
-    images = [
-        [image] + [None] * (len(texts) - 1)
-        for image, texts in zip(rows["negative_image_id"], captions, strict=True)
+    Args:
+        rows: one row per pair.
+        negatives: table ``negatives``, with the negative's image in column ``image``, empty if it has none.
+    """
+    listed = negatives[negatives["pair_id"].isin(rows["pair_id"])]
+    listed = listed.assign(undrawn=listed["image"].isna()).sort_values(["undrawn", "negative_id"])
+    listed["image"] = listed["image"].astype(object).where(~listed["undrawn"], None)
+    lists = listed.groupby("pair_id", sort=False)[
+        ["negative_caption", "image", "subtype", "negative_id"]
+    ].agg(list)
+    columns: dict[str, Any] = {
+        name: [values if isinstance(values, list) else [] for values in rows["pair_id"].map(lists[of])]
+        for name, of in (
+            ("negative_captions", "negative_caption"),
+            ("negative_image_ids", "image"),
+            ("subtypes", "subtype"),
+            ("first", "negative_id"),
+        )
+    }
+    columns["first"] = [
+        ids[0] if ids else name for ids, name in zip(columns["first"], rows["pair_id"], strict=True)
     ]
-    columns: dict[str, Any] = {"negative_captions": captions, "negative_image_ids": images}
-    columns["subtypes"] = list_values("subtype")
-    return build_frame(TRAINING, rows.assign(**columns))
+    return build_frame(TRAINING, rows.assign(**columns).sort_values("first", ignore_index=True))

@@ -70,9 +70,14 @@ class Drawing:
 
 
 def choose_negatives(
-    negatives: pd.DataFrame, pairs: pd.DataFrame, *, per_subtype: Mapping[Any, int], seed: int
+    negatives: pd.DataFrame,
+    pairs: pd.DataFrame,
+    *,
+    per_subtype: Mapping[Any, int],
+    one_per_image: bool = True,
+    seed: int,
 ) -> pd.DataFrame:
-    """Return the negatives to draw, with their split: at most one per image, and a fixed number per subtype.
+    """Return the negatives to draw, with their split: at most a fixed number per subtype.
 
     The draw uses a hash of the seed and the negative's id, so the order of rows does not affect it.
 
@@ -80,6 +85,7 @@ def choose_negatives(
         negatives: table ``negatives``.
         pairs: table ``pairs``.
         per_subtype: split -> number of negatives per subtype; no negatives are drawn for other splits.
+        one_per_image: whether at most one negative of an image is drawn.
         seed: seed of the draw.
 
     Raises:
@@ -93,7 +99,9 @@ def choose_negatives(
     used: set[str] = set()
     # Rare subtypes choose their images first, or common ones would leave them none.
     for subtype in reversed(rows["subtype"].value_counts().index.tolist()):
-        free = rows[(rows["subtype"] == subtype) & ~rows["image_id"].isin(used)].drop_duplicates("image_id")
+        free = rows[rows["subtype"] == subtype]
+        if one_per_image:
+            free = free[~free["image_id"].isin(used)].drop_duplicates("image_id")
         rank = free.groupby("split").cumcount()
         taken.append(free[rank < free["split"].map(per_subtype).astype("float64").fillna(0)])
         used.update(taken[-1]["image_id"])

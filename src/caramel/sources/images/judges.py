@@ -97,6 +97,22 @@ class ClipJudge:
         return negative - positive <= margin
 
 
+class NoJudge:
+    """No judgement: every image fits and none is ambiguous, so the first candidate is taken (TROHN-Img)."""
+
+    name = "none"
+
+    def score_match(self, images: Sequence[bytes], captions: Sequence[str]) -> MatchScores:
+        """Return 1 for each caption."""
+        return np.ones(len(captions))
+
+    def is_ambiguous(
+        self, negative: MatchScores, positive: MatchScores, margin: float
+    ) -> npt.NDArray[np.bool_]:
+        """Return that no image is ambiguous."""
+        return np.zeros(len(negative), dtype=np.bool_)
+
+
 def _find_distinct_images(images: Sequence[bytes]) -> tuple[list[int], list[int]]:
     """Return the index of the first image of each distinct content, and the number of each image's content."""
     keys = [compute_image_key(data, None) for data in images]
@@ -115,6 +131,11 @@ def _compute_indices(items: Sequence[Key], distinct: Iterable[Key]) -> list[int]
 def reading_judge(*, allow_unmentioned_objects: bool, **unused: object) -> ReadingJudge:
     """Return the exact reading; it needs no checkpoint."""
     return ReadingJudge(allow_unmentioned_objects)
+
+
+def no_judge(**unused: object) -> NoJudge:
+    """Return the judge that accepts every image."""
+    return NoJudge()
 
 
 def clip_judge(*, checkpoint: str, device: str, **unused: object) -> ClipJudge:

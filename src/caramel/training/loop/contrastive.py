@@ -23,6 +23,7 @@ from caramel.training.data.examples import Examples, Tokens, encode_examples
 from caramel.training.data.hard_batch_mining import find_nearest_rows
 from caramel.training.data.loader import ImageDataset, ImageFeatures, Loader, Stack
 from caramel.training.distributed import ALONE, DistContext
+from caramel.training.loop.batch_accuracy import METRIC, compute_batch_accuracy
 from caramel.training.loop.loop import Training, build_param_groups, run_training
 from caramel.training.objective import Objective
 from caramel.training.trainable import set_trainable_params, set_training_mode
@@ -105,6 +106,23 @@ def compute_validation_metrics(
     return out
 
 
+def measure_validation(
+    clip: Clip,
+    validation: Sequence[Examples],
+    own_validation: Sequence[Examples],
+    captions: int,
+    device: str,
+    precision: str,
+) -> dict[str, float]:
+    """Return the metrics of both kinds of validation rows; see ``train_clip``."""
+    metrics: dict[str, float] = {}
+    for part in filter(len, validation):
+        metrics.update(compute_validation_metrics(clip, part, device, precision))
+    for part in filter(len, own_validation):
+        metrics[METRIC] = compute_batch_accuracy(clip, part, captions, device, precision)
+    return metrics
+
+
 def encode_locked(clip: Clip, sets: Sequence[Examples], device: str, precision: str) -> list[Examples]:
     """Return the sets with image vectors in place of images if this gives the same results, else unchanged.
 
@@ -156,6 +174,7 @@ def train_clip(
     validation: Sequence[Examples],
     settings: ContrastiveConfig,
     *,
+    own_validation: Sequence[Examples] = (),
     scratch: Path,
     title: str,
     on_points: Callable[[Curve], None] | None = None,
@@ -172,6 +191,7 @@ def train_clip(
         examples: training rows with their method.
         validation: sets of rows for ``compute_validation_metrics`` at each checkpoint; empty sets are
             skipped.
+        own_validation: sets of val rows of the training's own method, for ``compute_batch_accuracy``.
         settings: how the model is trained. Low-rank updates are merged into the weights at the end.
         scratch: folder of the resumable state.
         title: title of the progress bar and in messages.
@@ -214,10 +234,9 @@ def train_clip(
         return assemble_batch(clip, examples, rows, loop.seed, step, group.get_local_rows(len(rows)))
 
     def compute_metrics() -> dict[str, float]:
-        metrics: dict[str, float] = {}
-        for part in validation:
-            if len(part):
-                metrics.update(compute_validation_metrics(measured_clip, part, device, precision))
+        metrics = measure_validation(
+            measured_clip, validation, own_validation, loop.batch_size, device, precision
+        )
         set_training_mode(clip.model)
         return metrics
 

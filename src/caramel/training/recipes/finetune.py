@@ -15,7 +15,8 @@ from caramel.interfaces.settings import Execution
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
 from caramel.runtime.ray.sharded_map import compute_fingerprint
-from caramel.training.recipes.finetune_trial import CHECKPOINT, SELECTION_METRICS, select_validation_method
+from caramel.training.data.row_units import RowCounts
+from caramel.training.recipes.finetune_trial import CHECKPOINT, choose_selection_metric
 from caramel.training.recipes.search import (
     COLUMNS,
     Candidate,
@@ -78,7 +79,8 @@ def train_variants(
         ConfigError: a search has no val rows, or no checkpoint at which a trial could end early.
     """
     train_rows, val_rows = split_rows(inputs.rows)
-    check_data(variants, train_rows, inputs.base)
+    check_data(variants, train_rows, inputs.base, common["rows"])
+    counts = RowCounts.from_rows(train_rows)
     tried = {} if search is None else draw_candidates(search, overrides=overrides, common=common)
     for variant in variants:
         for override in [
@@ -86,8 +88,8 @@ def train_variants(
             *(candidate.overrides for candidate in tried.get(variant, ())),
         ]:
             point = build_trial_point(variant, seeds[0], override)
-            check_variant(point, common, rows=len(train_rows), nproc=nproc)
-    trials = TrialRunner(inputs, common, len(train_rows), nproc, num_workers, execution, root)
+            check_variant(point, common, counts=counts, nproc=nproc)
+    trials = TrialRunner(inputs, common, counts, nproc, num_workers, execution, root)
     outcome = SearchResult({}, pd.DataFrame(columns=COLUMNS))
     if search is not None:
         trials, outcome = _search_settings(trials, tried, search, val_rows)
@@ -122,7 +124,7 @@ def _search_settings(
             "finetune.search selects settings on the rows of the val split, and the val split has no rows. "
             "Add val rows, or set finetune.search: null."
         )
-    select = SELECTION_METRICS[select_validation_method(val_rows)]
+    select = choose_selection_metric(trials.common["selection_metric"], val_rows)
     points = [
         build_trial_point(v, seed, c.overrides)
         for v, options in tried.items()

@@ -27,8 +27,10 @@ from caramel.runtime.ray.asha import report_checkpoint
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data.examples import Examples, load_examples
+from caramel.training.data.row_units import RowCounts, build_method_rows, select_usable_rows
 from caramel.training.distributed import DistContext, Tell, launch
-from caramel.training.loop.contrastive import compute_validation_metrics, train_clip
+from caramel.training.loop.batch_accuracy import METRIC
+from caramel.training.loop.contrastive import measure_validation, train_clip
 from caramel.training.loop.loop import best_step
 from caramel.training.objective import add_logit_bias
 from caramel.training.tracked import log_curve, plot_curve
@@ -109,8 +111,8 @@ def train_variant(
 ) -> dict[str, Any]:
     """Train one variant with one seed; the first process of the group writes the checkpoint.
 
-    With ``keep`` best, the weights of the step with the best metric on val (``SELECTION_METRICS``) are kept,
-    as in BiVLC; the earliest step wins a tie. With ``keep`` last, or without val rows, the last weights are
+    With ``keep`` best, the weights of the step with the best metric on val (``choose_selection_metric``) are
+    kept, as in BiVLC; the earliest step wins a tie. With ``keep`` last, or without val rows, the last weights are
     kept. The checkpoint's card says which weights were kept.
 
     Args:
@@ -129,18 +131,24 @@ def train_variant(
     variant, seed = point["variant"], point["seed"]
     name, out = f"{variant}-{seed}", Path(scratch) / CHECKPOINT
     train_rows, val_rows = split_rows(rows)
-    config = resolve_variant(point, common, rows=len(train_rows), num_workers=num_workers)
+    config = resolve_variant(point, common, counts=RowCounts.from_rows(train_rows), num_workers=num_workers)
     method = config.method
     image_store = ImageStore(images, read_table(IMAGES, images))
     clip = load_checkpoint(base)
     if method.bias:
         clip = add_logit_bias(clip)
+    train_rows = build_method_rows(train_rows, method, config.rows)
     examples = load_examples(clip, train_rows, image_store, method=method, seed=seed)
-    measured = select_validation_method(val_rows)
-    metric = SELECTION_METRICS[measured]
+    measured = METHODS[select_validation_method(val_rows)]
+    metric = choose_selection_metric(config.selection_metric, val_rows)
     select = metric if config.keep == "best" else ""
-    validation = (
-        [load_examples(clip, val_rows, image_store, method=METHODS[measured])] if len(val_rows) else []
+    usable = val_rows if config.rows == "pairs" else select_usable_rows(val_rows, measured)
+    validation = [load_examples(clip, usable, image_store, method=measured)] if len(usable) else []
+    own_rows = build_method_rows(val_rows, method, config.rows)
+    own_validation = (
+        [load_examples(clip, own_rows, image_store, method=method, seed=seed)]
+        if metric == METRIC and len(own_rows)
+        else []
     )
     before = (
         {key: value.cpu().clone() for key, value in clip.model.state_dict().items()}
@@ -152,6 +160,7 @@ def train_variant(
         examples,
         validation,
         config.training,
+        own_validation=own_validation,
         scratch=Path(scratch),
         title=name,
         on_points=tell,
@@ -160,7 +169,7 @@ def train_variant(
     )
     if group.rank:
         return {}
-    mixtures = interpolate_with_base(clip, before, validation, metric, config)
+    mixtures = interpolate_with_base(clip, before, validation, own_validation, metric, config)
     vocabulary = Path(base) / VOCABULARY
     card = {
         "name": name,
@@ -184,6 +193,7 @@ def interpolate_with_base(
     clip: Clip,
     before: Mapping[str, torch.Tensor],
     validation: Sequence[Examples],
+    own_validation: Sequence[Examples],
     select: str,
     config: VariantConfig,
 ) -> list[WiseFTPoint]:
@@ -191,18 +201,26 @@ def interpolate_with_base(
 
     Without validation rows or ``wise_ft_alphas``, the model does not change.
     """
-    if not (config.wise_ft_alphas and validation):
+    if not (config.wise_ft_alphas and (own_validation if select == METRIC else validation)):
         return []
-    compute = config.training.compute
+    compute, captions = config.training.compute, config.training.loop.batch_size
     device = resolve_device(compute.device)
     precision = resolve_precision(compute.precision, device)
     return select_alpha(
         clip.model,
         before,
         config.wise_ft_alphas,
-        lambda: compute_validation_metrics(clip, validation[0], device, precision),
+        lambda: measure_validation(clip, validation, own_validation, captions, device, precision),
         select,
     )
+
+
+def choose_selection_metric(selection_metric: str, val_rows: pd.DataFrame) -> str:
+    """Return the metric on val by which weights and settings are selected.
+
+    It is that of ``batch_accuracy``, or that of ``SELECTION_METRICS``.
+    """
+    return METRIC if selection_metric == METRIC else SELECTION_METRICS[select_validation_method(val_rows)]
 
 
 def select_validation_method(val_rows: pd.DataFrame) -> str:

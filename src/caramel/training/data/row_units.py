@@ -1,0 +1,90 @@
+"""Rows to train on: a pair with all its negatives, or one row for each negative, as TROHN-Text and TROHN-Img have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Self
+
+import pandas as pd
+
+from caramel.interfaces.method import Method
+from caramel.training.data.examples import LISTS
+
+Unit = Literal["pairs", "negatives"]
+
+
+def select_usable_rows(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
+    """Return the rows that have a negative, with an image if the method uses images; all if it uses no negatives."""
+    if not method.negatives:
+        return rows
+    usable = rows[_get_column(method)].map(_count_present).astype("int64") > 0
+    return rows[usable]
+
+
+def build_method_rows(rows: pd.DataFrame, method: Method, unit: Unit) -> pd.DataFrame:
+    """Return the rows of a ``training`` table that a method trains on.
+
+    Args:
+        rows: table ``training``.
+        method: the method, with its number of negatives.
+        unit: ``pairs``: all rows as they are. ``negatives``: a row for each negative that the method can use. Methods
+            that use several negatives of a row, or draw one at each visit, get each pair that has a negative; methods
+            without negatives get every pair.
+    """
+    if unit == "pairs":
+        return rows
+    usable = select_usable_rows(rows, method)
+    if method.negatives != 1 or method.drawn:
+        return usable
+    single = usable.explode(LISTS, ignore_index=True)
+    single = single[single[_get_column(method)].notna()].reset_index(drop=True)
+    # ``explode`` turns the missing images into NaN.
+    return single.assign(
+        **{name: [[value] if isinstance(value, str) else [None] for value in single[name]] for name in LISTS}
+    )
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """Numbers of pairs and negatives of a ``training`` table, from which the number of rows of each method follows.
+
+    Attributes:
+        pairs: pairs.
+        with_negative, with_image: pairs that have a negative, and one with an image.
+        negatives, images: negatives, and those with an image.
+    """
+
+    pairs: int
+    with_negative: int
+    with_image: int
+    negatives: int
+    images: int
+
+    @classmethod
+    def from_rows(cls, rows: pd.DataFrame) -> Self:
+        """Return the numbers of a table."""
+        negatives, images = (rows[name].map(_count_present).astype("int64") for name in LISTS[:2])
+        return cls(
+            len(rows),
+            int((negatives > 0).sum()),
+            int((images > 0).sum()),
+            int(negatives.sum()),
+            int(images.sum()),
+        )
+
+    def count(self, method: Method, unit: Unit) -> int:
+        """Return the number of rows of ``build_method_rows``."""
+        if unit == "pairs" or not method.negatives:
+            return self.pairs
+        if method.negatives != 1 or method.drawn:
+            return self.with_image if method.images else self.with_negative
+        return self.images if method.images else self.negatives
+
+
+def _get_column(method: Method) -> str:
+    return "negative_image_ids" if method.images else "negative_captions"
+
+
+def _count_present(values: object) -> int:
+    """Return the number of values of a cell that are not empty; a cell without a list has none."""
+    return sum(value is not None for value in values) if hasattr(values, "__len__") else 0  # type: ignore[attr-defined]

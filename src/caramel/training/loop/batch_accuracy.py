@@ -1,0 +1,74 @@
+"""The papers' criterion for the best weights: how often the contrastive task itself is solved on val."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from caramel.models.devices import use_precision
+from caramel.training.data.batch import assemble_batch, count_rows_per_step
+from caramel.training.data.examples import Examples
+from caramel.training.loop.forward import encode_batch
+
+if TYPE_CHECKING:
+    from caramel.interfaces.method import Features
+    from caramel.models.open_clip.config import Clip
+
+METRIC = "contrastive"
+NO_IMAGE = -1  # image of a negative caption that has none
+UNJOINED = 1  # number of a step that joins no rows
+
+
+def compute_batch_accuracy(
+    clip: Clip, examples: Examples, captions: int, device: str, precision: str
+) -> float:
+    """Return the mean over batches of ½ (image→text + text→image accuracy), in [0, 1].
+
+    This is BiVLC's criterion (github.com/IMirandaM/BiVLC, src/CLIP_fine_tuning). A batch has as many rows as a step,
+    in the table's order, and the last batch counts like the others. Images and captions of a batch are those of the
+    method: its negative captions are further candidates, and its negative images are further pairs. Other than in the
+    authors' code, any caption of an image is right, since captions of one image are no negatives of each other.
+
+    Args:
+        clip: the model; it is in evaluation mode afterwards.
+        examples: val rows of the method, at least one.
+        captions: texts of a training step.
+        device, precision: of the forward passes.
+    """
+    import torch
+
+    size = count_rows_per_step(examples.method, captions, neighbours=False)
+    clip.model.eval()
+    accuracies = []
+    with torch.inference_mode(), use_precision(device, precision):
+        for start in range(0, len(examples), size):
+            rows = np.arange(start, min(start + size, len(examples)))
+            batch = assemble_batch(clip, examples, rows, 0, UNJOINED).to(device)
+            features = encode_batch(clip, examples.method, batch)
+            accuracies.append(_compute_accuracy(features))
+    return float(np.mean(accuracies))
+
+
+def _compute_accuracy(features: Features) -> float:
+    """Return ½ (image→text + text→image accuracy) of one batch."""
+    import torch
+
+    images, image_ids = features.image_features, features.image_ids
+    texts, text_ids = features.text_features, features.image_ids
+    if features.negative_texts is not None and features.negative_mask is not None:
+        mask = features.negative_mask
+        texts = torch.cat([texts, features.negative_texts[mask]])
+        if features.negative_images is not None and features.negative_image_ids is not None:
+            images = torch.cat([images, features.negative_images[mask]])
+            image_ids = torch.cat([image_ids, features.negative_image_ids[mask]])
+            text_ids = torch.cat([text_ids, features.negative_image_ids[mask]])
+        else:
+            text_ids = torch.cat(
+                [text_ids, torch.full_like(text_ids[:1], NO_IMAGE).expand(len(texts) - len(text_ids))]
+            )
+    similarity = images @ texts.T
+    image_right = text_ids[similarity.argmax(1)] == image_ids
+    asked = text_ids != NO_IMAGE
+    text_right = (image_ids[similarity.argmax(0)] == text_ids)[asked]
+    return float(image_right.float().mean() + text_right.float().mean()) / 2

@@ -1,0 +1,178 @@
+"""The papers' own pipelines on small real files: BiVLC from SugarCrepe and COCO, TROHN from COCO."""
+
+import tarfile
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from paper_inputs import save_stable_diffusion, write_coco, write_sugarcrepe
+from project import Project
+from small_language_models import cola_folder, vera_folder
+
+from caramel.benchmarks.readers.bivlc import read_bivlc
+from caramel.schemas.candidates import CANDIDATES, CHOICES
+from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
+from caramel.schemas.negatives import NEGATIVES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.rejects import REJECTS
+from caramel.schemas.training import TRAINING
+
+pytestmark = pytest.mark.slow
+
+SMALL = {  # a pipeline and a CLIP without training judge at random: these runs are about the way, not the outcome
+    "run.executor": "inline",
+    "validate_captions.min_pairs": "5",
+    "synthesize.candidates": "2",
+    "synthesize.image_size": "16",
+    "synthesize.batch_size": "64",
+    "synthesize.grid": "{guidance: [2.0], steps: [1]}",
+    "validate_benchmark.max_subtype_share": "1.0",
+    "evaluate.n_bootstrap": "100",
+}
+
+
+@pytest.fixture(scope="module")
+def pretrained(clip_folder, generator_folder, tmp_path_factory) -> dict[str, str]:
+    """A pipeline of diffusers and a checkpoint of open_clip, tiny and untrained, by the keys that name them."""
+    pipeline = save_stable_diffusion(tmp_path_factory.mktemp("pipeline") / "sd", generator_folder)
+    return {"train_generator.pretrained": str(pipeline), "pretrain.pretrained": str(clip_folder)}
+
+
+def run_profile(folder: Path, profile: str, **sets: str) -> Project:
+    """Run all stages of a profile in one process, and record their outputs as `dvc repro` would."""
+    from caramel.io.safe_yaml import read_yaml
+
+    folder.mkdir()
+    project = Project.create(folder, lock=False)
+    options = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+    project.run("caramel", "config", "use", profile, *options)
+    project.stages(*read_yaml(folder / "dvc.yaml", "")["stages"])
+    project.run("dvc", "commit", "-f", "-q")
+    return project
+
+
+def test_bivlc_is_made_from_sugarcrepe_and_coco_and_read_back(pretrained, tmp_path) -> None:
+    files = write_sugarcrepe(tmp_path / "sugarcrepe", images=20, rows=20, subtypes=SUBTYPES[:7])
+    sets = {
+        **SMALL,
+        **pretrained,
+        "scenes.data_dir": str(files),
+        "filter_images.faithfulness_threshold": "0.0",
+    }
+    project = run_profile(tmp_path / "p", "bivlc", **sets)
+    data = project.folder / "data"
+
+    def read(table, name):
+        return read_table(table, data / f"{name}.parquet")
+
+    pairs = read(PAIRS, "scenes/pairs")
+    assert len(pairs) == 140
+    assert set(pairs["split"]) == {"val", "test"}
+    assert len(read(IMAGES, "scenes/images")) == 20
+    negatives = read(NEGATIVES, "refine/negatives")
+    assert negatives["negative_caption"].str.fullmatch(r"A .* of (obj|att|rel)\.").all()
+    assert len(negatives) == 140, "SugarCrepe's negatives are taken as they are"
+    assert read(NEGATIVES, "select_negatives/negatives").equals(negatives)
+    assert read(REJECTS, "select_negatives/rejects").empty
+    candidates = read(CANDIDATES, "synthesize/candidates")
+    assert (candidates.groupby("negative_id").size() == 2).all()
+    assert set(candidates["prompt"]) == set(negatives["negative_caption"]), "the prompt is the caption alone"
+    choices = read(CHOICES, "filter_images/choices")
+    chosen = choices[choices["chosen_by"].notna()]
+    assert not chosen["ambiguous"].any()
+    best = choices[~choices["ambiguous"]].groupby("negative_id")["faithful"].max()
+    assert chosen.set_index("negative_id")["faithful"].equals(best)
+    unfit = read(REJECTS, "filter_images/rejects")
+    assert len(chosen) + len(unfit) == 140
+    instances = read(INSTANCES, "assemble/instances")
+    assert len(instances) == len(chosen) > 20
+    assert instances["image_id"].duplicated().any(), "an image of SugarCrepe has several captions"
+    assert read(TRAINING, "assemble/training").empty
+    assert "trains no model" in (data / "finetune/SKIPPED.txt").read_text()
+    assert "trains no model" in (data / "report/report.html").read_text()
+
+    project.run("caramel", "pin", "v1")
+    project.run("caramel", "release", "v1", "--out", "release", "--no-audit")
+    released = project.folder / "release"
+    with tarfile.open(released / "formats/test/images.tar") as tar:
+        tar.extractall(tmp_path / "images", filter="data")
+    task = read_bivlc(released / "formats/test/bivlc", tmp_path / "images")
+    tested = instances[instances["split"] == "test"]
+    assert sorted(task.rows["negative_caption"]) == sorted(tested["negative_caption"])
+
+
+def test_trohn_is_made_from_coco_selected_drawn_and_trained_on(pretrained, tmp_path) -> None:
+    coco = write_coco(tmp_path / "coco", images=40, captions=5)
+    vera, cola = (make(tmp_path / make.__name__) for make in (vera_folder, cola_folder))
+    sets = {
+        **SMALL,
+        **pretrained,
+        "scenes.data_dir": str(coco),
+        "scenes.val_test_frac": "[0.25, 0.25]",
+        "negatives.backend": "lexicon",  # for the language model's stored responses
+        "synthesize.candidates": "1",
+        "select_negatives.scorers": f"['vera:{vera}', 'cola:{cola}']",
+        "select_negatives.similarity": pretrained["pretrain.pretrained"],
+        "select_negatives.percentile": "30",
+        "select_negatives.cell": "1.0",
+        "finetune.seeds": "[11]",
+        "finetune.epochs": "1",
+        "finetune.batch_size": "16",
+        "finetune.warmup_steps": "0",
+        "evaluate.benchmarks": "[]",
+    }
+    project = run_profile(tmp_path / "p", "trohn", **sets)
+    data = project.folder / "data"
+
+    def read(table, name):
+        return read_table(table, data / f"{name}.parquet")
+
+    pairs, negatives = read(PAIRS, "refine/pairs"), read(NEGATIVES, "refine/negatives")
+    assert len(pairs) == 200, "COCO has five captions an image"
+    assert len(negatives) == len(read(NEGATIVES, "negatives/negatives")), "TROHN-Text is not refined"
+    selected, rejects = (
+        read(NEGATIVES, "select_negatives/negatives"),
+        read(REJECTS, "select_negatives/rejects"),
+    )
+    assert len(selected) + len(rejects) == len(negatives)
+    assert selected.equals(
+        negatives[negatives["negative_id"].isin(selected["negative_id"])].reset_index(drop=True)
+    )
+    reasons = set(rejects["reason"].str.replace(r":.*", "", regex=True))
+    assert {
+        "below the percentile of its subtype under vera",
+        "below the percentile of its subtype under cola",
+    } <= reasons
+    candidates, choices = read(CANDIDATES, "synthesize/candidates"), read(CHOICES, "filter_images/choices")
+    assert sorted(candidates["negative_id"]) == sorted(selected["negative_id"]), (
+        "one image of each selected caption"
+    )
+    assert set(choices["chosen_by"]) == {"none"}, "no judge leaves an image out"
+    training = read(TRAINING, "assemble/training")
+    assert set(training["pair_id"]) == set(pairs.loc[pairs["split"] != "test", "pair_id"])
+    texts = training.explode("negative_captions")["negative_captions"].dropna()
+    trained = negatives[negatives["pair_id"].isin(training["pair_id"])]
+    assert sorted(texts) == sorted(trained["negative_caption"]), "every negative is trained on, drawn or not"
+    images = training.explode("negative_image_ids")["negative_image_ids"].dropna()
+    assert set(images) == {
+        f"{name}#0" for name in selected["negative_id"] if name.rpartition(":")[0] in set(training["pair_id"])
+    }
+
+    in_train = training[training["split"] == "train"]
+    drawn = in_train.explode("negative_image_ids")["negative_image_ids"].notna().sum()
+    written = in_train.explode("negative_captions")["negative_captions"].notna().sum()
+    curves = pd.read_csv(data / "finetune/curves.csv")
+    steps = curves.groupby("model")["step"].max().to_dict()
+    assert steps == {
+        "infonce-11": len(in_train) // 16,  # all captions
+        "trohn_text-11": written // 8,  # a row for each negative, without images
+        "trohn_img-11": drawn // 8,  # a row for each negative with an image
+    }
+    assert set(curves.loc[curves["metric"] == "contrastive", "model"]) == set(steps)
+    metrics = read(METRICS, "evaluate/metrics")
+    assert set(metrics["model"]) >= {"base", *steps}
+    assert "trohn_img" in (data / "report/report.html").read_text()
