@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from caramel.errors import BackendError
 from caramel.io.files import compute_file_hash
 from caramel.models.loading.files import TEXT, translate_load_errors
 from caramel.models.loading.state_dicts import get_first_line
+from caramel.models.open_clip.pixel_cache import ResizeAndCrop
 from caramel.models.open_clip.token_cache import Vocabulary, load_simple_tokenizer
 
 if TYPE_CHECKING:
@@ -91,12 +93,12 @@ def assemble_clip(model: Any, config: Mapping[str, Any], vocabulary: Path | None
             f"bicubic or bilinear, resize_mode shortest, longest or squash."
         ) from error
 
-    def resize_and_crop(image: Image.Image) -> Image.Image:
-        # All steps except the last two (to tensor, normalise), which are done in batches.
-        for step in transform.transforms[:-2]:
-            image = step(image)
-        return image
-
+    size = config["preprocess_cfg"]["size"]
+    resize_and_crop = ResizeAndCrop(
+        json.dumps(config["preprocess_cfg"], sort_keys=True),
+        math.prod(size) if isinstance(size, list) else size**2,
+        transform.transforms[:-2],  # all but the last two (to tensor, normalise), which are done in batches
+    )
     tokenizer = build_tokenizer(config, vocabulary)
     mean, std = tuple(preprocess.mean), tuple(preprocess.std)
     return Clip(
