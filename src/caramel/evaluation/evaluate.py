@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ from caramel.evaluation.preflight import find_duplicate_names, hash_contents
 from caramel.evaluation.results.summary import select_overall_metrics, summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig, compute_model_code_version
 from caramel.evaluation.scores.scoring import compute_similarities
+from caramel.interfaces.benchmark import Task
 from caramel.interfaces.settings import Compute, Execution, Executor
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.models.embedding_cache import check_stores
@@ -195,8 +198,7 @@ def evaluate_model(
     source = BenchmarkSource(**point["source"])
     benchmark = BENCHMARKS[source.benchmark]
     with_images = get_family(point["model"]).looks_at_images
-    task = select_scorable(read_task(source, limit), source, with_images)
-    keys = list_image_keys(task, with_images)
+    task, keys = _read_items(json.dumps(point["source"]), point["content"], limit, with_images)
     device = resolve_device(device)  # resolved here, because nodes of a cluster may have another device
     run = RunConfig(point["model"], Compute(device, precision), batch_size, store, executor, gpus)
     model = open_model(run.model, device, precision)
@@ -213,6 +215,14 @@ def evaluate_model(
     write_table(METRICS, metrics, Path(scratch, "metrics.parquet"))
     log_run(metrics, planned, left_out=task.left_out)
     return {**select_overall_metrics(metrics), "failed": failed}
+
+
+@lru_cache(4)  # a worker scores one model after the other on the same benchmarks
+def _read_items(source: str, content: str, limit: int | None, with_images: bool) -> tuple[Task, list[bytes]]:
+    """Return the scorable task of a source (JSON) and its image keys; ``content`` is the hash in the trial's point."""
+    where = BenchmarkSource(**json.loads(source))
+    task = select_scorable(read_task(where, limit), where, with_images)
+    return task, list_image_keys(task, with_images)
 
 
 def _plan_run(

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from caramel.benchmarks.image_files import compute_content_keys, read_encoded_images
 from caramel.evaluation.results.bound_columns import CELLS, NOUN, PIXELS, PROBE_COLUMNS, RELATION, WORD
@@ -102,23 +103,24 @@ def probe_positions(
         first.setdefault(parse_variant(name), name)
     _, of_shards = select_executors(execution.executor, len(first))
     gpus = get_gpus_per_worker(execution.gpus, device)
-    control = compute_readings(
-        read_patches(read_encoded_images(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
-    )
-    rows = _build_rows(PIXELS, control)
-    for name in first.values():
-        spec = f"{name}=open_clip:{folders[name]}"
-        run = RunConfig(spec, Compute(device, "fp32"), batch_size, store, of_shards, gpus)
-        model = open_model(spec, device, "fp32")
-        assert isinstance(model, DualEncoder)
-        vectors = encode_items(images, keys, texts, _build_empty_pairs, run, model)
-        assert isinstance(vectors, DualEncoderScores)
-        readings = compute_readings(
-            np.asarray(vectors.images[vectors.image_index], float),
-            np.asarray(vectors.texts[at_text], float),
-            scenes,
+    with threadpool_limits(1, user_api="blas"):  # for such small products, threads only wait for each other
+        control = compute_readings(
+            read_patches(read_encoded_images(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
         )
-        rows += _build_rows(name, readings)
+        rows = _build_rows(PIXELS, control)
+        for name in first.values():
+            spec = f"{name}=open_clip:{folders[name]}"
+            run = RunConfig(spec, Compute(device, "fp32"), batch_size, store, of_shards, gpus)
+            model = open_model(spec, device, "fp32")
+            assert isinstance(model, DualEncoder)
+            vectors = encode_items(images, keys, texts, _build_empty_pairs, run, model)
+            assert isinstance(vectors, DualEncoderScores)
+            readings = compute_readings(
+                np.asarray(vectors.images[vectors.image_index], float),
+                np.asarray(vectors.texts[at_text], float),
+                scenes,
+            )
+            rows += _build_rows(name, readings)
     return pd.DataFrame(rows, columns=list(PROBE_COLUMNS))
 
 

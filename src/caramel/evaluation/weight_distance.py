@@ -103,24 +103,39 @@ def distance(
         content: hash of the source's task.
         device, precision, batch_size, store, executor, gpus: as in ``RunConfig``.
     """
-    images, keys, texts = _read_items(json.dumps(source, sort_keys=True), content)
-
-    def build_empty_pairs() -> tuple[Index, Index]:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-
-    def encode_spec(spec: str) -> DualEncoderScores:
-        model_run = RunConfig(spec, Compute(device, precision), batch_size, store, executor, gpus)
-        model = open_model(spec, device, precision)
-        embeddings = encode_items(images, keys, texts, build_empty_pairs, model_run, model)  # type: ignore[arg-type]
-        assert isinstance(embeddings, DualEncoderScores)
-        return embeddings
-
-    first, other = (encode_spec(of["spec"]) for of in (base, point))
+    items = json.dumps(source, sort_keys=True), content
+    run = Compute(device, precision), batch_size, store, executor, gpus
+    first, other = (_encode_items(of["spec"], of["content"], *items, *run) for of in (base, point))
     return {
         "weights": compute_weight_distance(Path(base["folder"]), Path(point["folder"])),
         "images": _compute_mean_cosine(first.images, other.images),
         "texts": _compute_mean_cosine(first.texts, other.texts),
     }
+
+
+@lru_cache(2)  # the base, which each model is compared with, is used in every second call
+def _encode_items(
+    spec: str,
+    weights: str,
+    source: str,
+    content: str,
+    compute: Compute,
+    batch_size: int | None,
+    store: str,
+    executor: Executor,
+    gpus: float,
+) -> DualEncoderScores:
+    """Return a model's embeddings of a task's items; ``weights`` is the model's hash, the rest as in ``distance``."""
+    images, keys, texts = _read_items(source, content)
+
+    def build_empty_pairs() -> tuple[Index, Index]:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+
+    model = open_model(spec, compute.device, compute.precision)
+    run = RunConfig(spec, compute, batch_size, store, executor, gpus)
+    embeddings = encode_items(images, keys, texts, build_empty_pairs, run, model)  # type: ignore[arg-type]
+    assert isinstance(embeddings, DualEncoderScores)
+    return embeddings
 
 
 @lru_cache(1)  # each model is compared on the same items

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
+from threadpoolctl import threadpool_limits
 
 from caramel.benchmarks.metrics import compute_outcomes
 from caramel.errors import DataError, format_items
@@ -18,6 +19,7 @@ from caramel.evaluation.results.run_hits import RunHits
 from caramel.evaluation.results.summary import align_rows, build_subset_masks
 from caramel.interfaces.benchmark import Benchmark
 from caramel.registry import BENCHMARKS
+from caramel.runtime.ray.sharded_map import map_in_threads
 from caramel.utils.arrays import Bools, Floats
 from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import FLIPS, holm_correction
@@ -179,12 +181,18 @@ def compare_variants(runs: RunHits, benchmark: Benchmark, *, bootstrap: Bootstra
         benchmark: its metrics and macro subsets.
         bootstrap: as in ``compare_models``.
     """
-    hits, parts = runs.group_by_variant(), []
-    for b, a in combinations(hits, 2):
+    hits = runs.group_by_variant()
+
+    def compare_pair(names: tuple[str, str]) -> pd.DataFrame | None:
+        b, a = names
         scored = _select_scored(np.concatenate([hits[a], hits[b]]), runs.rows, runs.benchmark, benchmark)
-        if scored is not None:
-            comparison = _compute_corrected_rows([scored], len(hits[a]), bootstrap=bootstrap)
-            parts.append(comparison.assign(a=a, b=b))
+        if scored is None:
+            return None
+        return _compute_corrected_rows([scored], len(hits[a]), bootstrap=bootstrap).assign(a=a, b=b)
+
+    with threadpool_limits(1, user_api="blas"):  # threads of each product would wait for those of the others
+        compared = map_in_threads(compare_pair, list(combinations(hits, 2)))
+    parts = [comparison for comparison in compared if comparison is not None]
     columns = list(DIFFERENCE_COLUMNS)
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from caramel.errors import BackendError
 from caramel.io.files import compute_file_hash
 from caramel.models.loading.files import TEXT, translate_load_errors
 from caramel.models.loading.state_dicts import get_first_line
+from caramel.models.open_clip.pixel_cache import ResizeAndCrop
+from caramel.models.open_clip.token_cache import Vocabulary, load_simple_tokenizer
 
 if TYPE_CHECKING:
     import torch
@@ -90,12 +93,12 @@ def assemble_clip(model: Any, config: Mapping[str, Any], vocabulary: Path | None
             f"bicubic or bilinear, resize_mode shortest, longest or squash."
         ) from error
 
-    def resize_and_crop(image: Image.Image) -> Image.Image:
-        # All steps except the last two (to tensor, normalise), which are done in batches.
-        for step in transform.transforms[:-2]:
-            image = step(image)
-        return image
-
+    size = config["preprocess_cfg"]["size"]
+    resize_and_crop = ResizeAndCrop(
+        json.dumps(config["preprocess_cfg"], sort_keys=True),
+        math.prod(size) if isinstance(size, list) else size**2,
+        transform.transforms[:-2],  # all but the last two (to tensor, normalise), which are done in batches
+    )
     tokenizer = build_tokenizer(config, vocabulary)
     mean, std = tuple(preprocess.mean), tuple(preprocess.std)
     return Clip(
@@ -120,7 +123,7 @@ def build_tokenizer(config: Mapping[str, Any], vocabulary: Path | None) -> Token
 
 def _create_tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> Tokenizer:
     """Return the tokenizer of a text config."""
-    from open_clip.tokenizer import DEFAULT_CONTEXT_LENGTH, SimpleTokenizer
+    from open_clip.tokenizer import DEFAULT_CONTEXT_LENGTH
 
     length = text.get("context_length", DEFAULT_CONTEXT_LENGTH)
     options = dict(text.get("tokenizer_kwargs") or {})
@@ -132,18 +135,19 @@ def _create_tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> Token
     if vocabulary is not None and vocabulary.exists():
         with translate_load_errors(str(vocabulary)):
             _check_vocabulary(vocabulary)
-            custom = SimpleTokenizer(bpe_path=str(vocabulary), context_length=length, **options)
+            own = Vocabulary(compute_file_hash(vocabulary), str(vocabulary))
+            custom = load_simple_tokenizer(own, length, json.dumps(options))
         if custom.vocab_size != text.get("vocab_size", ENTRIES):
             raise BackendError(
                 f"{str(vocabulary)!r} has {custom.vocab_size} tokens, but the config of the model states "
                 f"{text.get('vocab_size', ENTRIES)}: it is damaged, or belongs to another model. Create or "
                 f"download it again."
             )
-        return Tokenizer(custom, compute_file_hash(vocabulary), 0, custom.vocab_size - 1)
+        return Tokenizer(custom, own.content, 0, custom.vocab_size - 1)
     if text.get("hf_tokenizer_name"):
         return _load_hf_tokenizer(get_tokenizer_source(text, vocabulary), length, options, text)
     with translate_load_errors(f"tokenizer_kwargs {options!r}"):
-        default = SimpleTokenizer(context_length=length, **options)
+        default = load_simple_tokenizer(None, length, json.dumps(options))
     if has_own_vocabulary(text):
         raise BackendError(
             f"The config states {text['vocab_size']} tokens, but open_clip's own vocabulary has "

@@ -16,6 +16,7 @@ from caramel.models.batching import run_in_batches, run_in_batches_by_length
 from caramel.models.devices import resolve_precision, use_precision
 from caramel.models.identity import get_package_versions, hash_weights
 from caramel.models.open_clip.last_layer import compute_image_vectors
+from caramel.models.open_clip.pixel_cache import load_pixels
 from caramel.models.open_clip.text_padding import compute_text_lengths, compute_text_vectors
 from caramel.runtime.ray.sharded_map import map_in_threads
 
@@ -33,7 +34,7 @@ def decode_images(clip: Clip, images: Sequence[bytes]) -> npt.NDArray[np.uint8]:
     """
 
     def decode_pixels(index: int) -> npt.NDArray[np.uint8]:
-        return np.asarray(clip.to_pixels(decode_image(images[index], f"number {index}")), np.uint8)
+        return load_pixels(images[index], f"number {index}", decode_image, clip.to_pixels)
 
     return np.stack(map_in_threads(decode_pixels, range(len(images)))).transpose(0, 3, 1, 2)
 

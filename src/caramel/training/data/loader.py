@@ -20,6 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.errors import CaramelError, ResourceError
+from caramel.models.open_clip.pixel_cache import load_pixels
 from caramel.runtime.ray.sharded_map import map_in_threads
 from caramel.training.data.decoding import decode_training_image
 
@@ -127,12 +128,13 @@ class ImageDataset:
 
         def decode_into(index: int) -> None:
             name = self._names[numbers[index]]
-            image = decode_training_image(self._images[name], name)
+            data = self._images[name]
             if generators is None or self._augment is None:
-                image = self._to_pixels(image)
+                pixels = load_pixels(data, name, decode_training_image, self._to_pixels)
             else:
-                image = self._augment(image, generators[index])
-            out[index] = np.asarray(image, np.uint8).transpose(2, 0, 1)
+                augmented = self._augment(decode_training_image(data, name), generators[index])
+                pixels = np.asarray(augmented, np.uint8)
+            out[index] = pixels.transpose(2, 0, 1)
 
         if get_worker_info() is None:
             map_in_threads(decode_into, range(len(numbers)))
