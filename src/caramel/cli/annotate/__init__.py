@@ -13,7 +13,7 @@ from caramel.cli.annotate.sample_size import print_sample_size
 
 @click.group("annotate")
 def annotate_group() -> None:
-    """Have people judge images and captions, and use what they say.
+    """Have people judge images and captions.
 
     docs/agreement.md describes agreement, decisions and the human baseline.
 
