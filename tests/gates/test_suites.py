@@ -574,20 +574,25 @@ def test_what_follows_from_a_contract_is_in_the_suite_and_not_in_its_file() -> N
     assert with_contract == {"pairs", "negatives", "paraphrases", "instances", "training", "images"}
 
 
-AGREEMENT = {"task": "choose", "krippendorff_alpha": 0.6, "ci_low": 0.5, "ci_high": 0.7, "items": 100}
+AGREEMENT = {"task": "choose", "krippendorff_alpha": 0.6, "ci_low": 0.5, "ci_high": 0.7, "pairable": 100}
+UNKNOWN = {"krippendorff_alpha": None, "ci_low": None, "ci_high": None}
 
 
 def test_people_who_agree_pass_and_without_people_there_is_nothing_to_check(tmp_path: Path) -> None:
-    assert "agreement" in {s.suite for s in check_benchmark(clean(), tmp_path, agreement=[AGREEMENT])}
+    same = AGREEMENT | UNKNOWN | {"task": "fits"}  # all answers are the same
+    assert "agreement" in {s.suite for s in check_benchmark(clean(), tmp_path, agreement=[AGREEMENT, same])}
     assert "agreement" not in {s.suite for s in check_benchmark(clean(), tmp_path)}
 
 
-@pytest.mark.parametrize("alpha", [0.39, None])
+@pytest.mark.parametrize(
+    ("change", "column"),
+    [({"krippendorff_alpha": 0.39}, "krippendorff_alpha"), (UNKNOWN | {"pairable": 0}, "pairable")],
+)
 def test_people_who_do_not_agree_or_were_not_compared_stop_the_gate(
-    tmp_path: Path, alpha: float | None
+    tmp_path: Path, change: dict[str, object], column: str
 ) -> None:
-    rows = [AGREEMENT, AGREEMENT | {"task": "fits", "krippendorff_alpha": alpha, "ci_low": alpha}]
-    with pytest.raises(GateError, match=r"(?s)krippendorff_alpha.*1 of 2 rows fail.*task='fits'"):
+    rows = [AGREEMENT, AGREEMENT | {"task": "fits"} | change]
+    with pytest.raises(GateError, match=rf"(?s)on {column}: 1 of 2 rows fail.*task='fits'"):
         check_benchmark(clean(), tmp_path, agreement=rows)
 
 

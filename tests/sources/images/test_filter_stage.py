@@ -10,6 +10,7 @@ import pytest
 from annotated import decided
 from stored_images import stored
 
+from caramel import cli
 from caramel.config import schema
 from caramel.config.profiles import write_profile
 from caramel.errors import DataError
@@ -125,3 +126,62 @@ def test_people_choose_the_images_and_their_agreement_stands_beside_the_figures(
     assert metrics["people"]["choose"]["krippendorff_alpha"] == 1.0
     assert metrics["people"]["fits"]["items"] == 10
     assert metrics["second_judge"]["name"] == "clip"  # its precision and recall are against people
+
+
+def annotate(*arguments: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["annotate", *arguments])
+    assert not ended.value.code
+
+
+def answer_in_csv(task: str, choose) -> None:
+    """Have two people answer a task as CSV: ``choose`` returns the number of an option for a row."""
+    annotate("export", f"{task}.db", "--to", "csv", "--out", task)
+    rows = pd.read_csv(f"{task}/items.csv", dtype=str, keep_default_na=False)
+    for name in ("ada", "bob"):
+        answers = [str(choose(row)) for row in rows.to_dict("records")]
+        rows.assign(annotator=name, answer=answers, seconds="3").to_csv(f"{name}_{task}.csv", index=False)
+        annotate("import", f"{task}.db", f"{name}_{task}.csv")
+    annotate("answers", f"{task}.db", "--out", f"{task}.parquet")
+
+
+def test_from_candidates_to_images_that_people_chose_by_commands_alone(run) -> None:
+    pytest.importorskip("caramel.annotation.store")
+    path = "inputs/annotations/decisions.parquet"
+    candidates = read_table(CANDIDATES, "data/synthesize/candidates.parquet")
+    wanted = sorted(candidates["negative_id"])[:12]
+    # The fixture's drawn images are the pairs' own; people must see two different ones.
+    turned = candidates.assign(image_id=[*candidates["image_id"][1:], candidates["image_id"].iloc[0]])
+    write_table(CANDIDATES, turned, "data/synthesize/candidates.parquet")
+    index = Path("data/scenes/images.parquet")
+    source = ImageStore(index, read_table(IMAGES, index))
+    rows = read_table(NEGATIVES, "data/refine/negatives.parquet").merge(
+        read_table(PAIRS, "data/refine/pairs.parquet"), on="pair_id"
+    )
+    image_of = dict(zip(rows["negative_id"], rows["image_id"], strict=True))
+
+    annotate("make", "choose", "--out", "choose.db", "--overlap", "2")
+    answer_in_csv("choose", lambda row: 1 if row["item_id"] in wanted else 2)
+    annotate("agreement", "choose.parquet")
+    annotate("decide", "choose.parquet", "--out", path)
+    annotate("make", "fits", "--chosen", path, "--out", "fits.db", "--overlap", "2")
+
+    def find_positive(row) -> int:
+        """Return the option with the pair's own image; 3 is both."""
+        if row["item_id"] == wanted[0]:
+            return 3
+        return 1 if Path("fits", row["option_1"]).read_bytes() == source[image_of[row["item_id"]]] else 2
+
+    answer_in_csv("fits", find_positive)
+    annotate("decide", "choose.parquet", "fits.parquet", "--out", path)
+    people = {
+        "judge": "people",
+        "second_judge": "null",
+        "faithfulness_threshold": "0.5",
+        "keep_ambiguous": "[]",
+    }
+    sets = {f"filter_images.{key}": value for key, value in people.items()}
+    write_profile("files", sets | {"synthesize.grid_judge": "clip"}, Path())
+    run("filter_images")
+    choices = read_table(CHOICES, "data/filter_images/choices.parquet").dropna(subset="chosen_by")
+    assert sorted(choices["negative_id"]) == wanted[1:]

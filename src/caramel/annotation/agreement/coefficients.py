@@ -21,7 +21,6 @@ from caramel.utils.arrays import Floats, Ints
 from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import LEVEL, Z, bootstrap_means, wilson_interval
 
-Coefficient = Callable[[Ints, Floats], Floats]
 LEAST_ITEMS = 2  # items that two annotators answered; the spread over fewer is unknown
 
 
@@ -98,10 +97,10 @@ def compute_agreement(codes: Ints, coefficient: str, *, bootstrap: Bootstrap) ->
     """Return a coefficient with its interval by a bootstrap over items.
 
     The interval is that of the log of observed over expected disagreement, with the bootstrap's standard error and the
-    t quantile of items − 1 degrees of freedom. It cannot exceed 1, and is less one-sided than percentiles of few items
-    (bench/annotation_coverage.py). If all answers agree, the observed disagreement is at most the upper end of
-    Wilson's interval for none of n items. If only one answer was ever given, agreement by chance is certain and the
-    coefficient is undefined: NaN.
+    t quantile of items − 1 degrees of freedom, so that it cannot exceed 1. A resample in which all answers agree counts
+    with half a disagreement, as otherwise its log would not exist. If all answers agree, the observed disagreement is at
+    most the upper end of Wilson's interval for none of n items. If only one answer was ever given, agreement by chance
+    is certain and the coefficient is undefined: NaN. bench/annotation_coverage.py measures the coverage.
 
     Args:
         codes: (n, m) code of each answer; −1: none.
@@ -126,9 +125,9 @@ def compute_agreement(codes: Ints, coefficient: str, *, bootstrap: Bootstrap) ->
             return Agreement(1.0, float(1 - wilson_interval(0.0, float(items), Z)[1] / expected), 1.0, items)
         means = bootstrap_means(sums, np.arange(items), resamples=bootstrap.n_bootstrap, seed=bootstrap.seed)
         samples = split(_scale_to_all_rows(means, items, len(codes)))
-        ratio = samples[0] / samples[1]
-    ratio = ratio[np.isfinite(ratio) & (ratio > 0)]
-    error = float(np.log(ratio).std(ddof=1)) * (items / (items - 1)) ** 0.5
+        ratio = np.maximum(samples[0], 0.5 / items) / samples[1]
+    ratio = ratio[np.isfinite(ratio)]
+    error = float(np.log(ratio).std(ddof=1)) * (items / (items - 1)) ** 0.5 if len(ratio) > 1 else np.inf
     half = float(t.ppf((1 + LEVEL) / 2, items - 1)) * error
     low, high = (1 - observed / expected * np.exp(sign * half) for sign in (1, -1))
     return Agreement(float(value), float(low), float(high), items)
