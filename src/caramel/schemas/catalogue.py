@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from caramel.schemas.annotation import ANNOTATIONS
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.contracts import Table
+from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
@@ -38,5 +39,6 @@ TABLES: Mapping[str, Table] = {
         METRICS,
         STUDY,
         ANNOTATIONS,
+        DECISIONS,
     )
 }
