@@ -59,12 +59,12 @@ def build_config(questions: Sequence[Question], images: int) -> str:
             else f'<Choices name="answer_{number}" toName="shown_{number}" value="$options_{number}" choice="single" '
             'required="true" showInline="true"/>'
         )
-        shown = "".join(
+        cells = "".join(
             f'    <View style="flex: 1 1 14rem"><Text name="label_{number}_{k}" value="$label_{number}_{k}"/>'
             f'<Image name="image_{number}_{k}" value="$image_{number}_{k}"/></View>\n'
             for k in range(1, images + 1)
         )
-        row = f'  <View style="display: flex; flex-wrap: wrap">\n{shown}  </View>\n' if images else ""
+        row = f'  <View style="display: flex; flex-wrap: wrap">\n{cells}  </View>\n' if images else ""
         parts.append(f'  <HyperText name="shown_{number}" value="$shown_{number}"/>\n{row}  {control}\n')
     return f"<View>\n{''.join(parts)}</View>\n"
 
@@ -72,8 +72,8 @@ def build_config(questions: Sequence[Question], images: int) -> str:
 def _list_images(question: Question) -> list[tuple[str, str]]:
     """Return label and key of each image of a question: the one to judge, then those of the options by number."""
     options = [(str(n), option.image) for n, option in enumerate(question.options, 1)]
-    shown = [("Image", question.image), *options]
-    return [(label, image) for label, image in shown if image]
+    images = [("Image", question.image), *options]
+    return [(label, image) for label, image in images if image]
 
 
 def _describe_questions(
@@ -83,8 +83,8 @@ def _describe_questions(
     data: dict[str, Any] = {}
     for number, question in enumerate(questions, 1):
         data[f"shown_{number}"] = _format_question(question)
-        shown = [(label, embed(key)) for label, key in _list_images(question)]
-        for k, (label, uri) in enumerate([*shown, *[(" ", NO_IMAGE)] * (images - len(shown))], 1):
+        encoded = [(label, embed(key)) for label, key in _list_images(question)]
+        for k, (label, uri) in enumerate([*encoded, *[(" ", NO_IMAGE)] * (images - len(encoded))], 1):
             data[f"label_{number}_{k}"], data[f"image_{number}_{k}"] = label, uri
         if question.editable:
             data[f"draft_{number}"] = question.options[0].caption or ""
