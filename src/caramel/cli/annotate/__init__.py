@@ -25,7 +25,7 @@ class TaskGroup(click.Group):
 
 @click.group("annotate", cls=TaskGroup)
 def annotate_group() -> None:
-    """Have people judge images and captions, and use what they say.
+    """Have people judge images and captions.
 
     A task is one file: instructions, items and answers. docs/annotation.md describes the page and all kinds of tasks.
 
