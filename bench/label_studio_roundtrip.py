@@ -117,7 +117,7 @@ def annotate(
         responses.append(text if question.editable else position)
         names = {"from_name": f"answer_{index}", "to_name": f"shown_{index}"}
         results.append({**names, "type": kind, "value": value, "origin": "manual"})
-    body = {"result": results, "lead_time": 1.5 + number}
+    body: Any = {"result": results, "lead_time": 1.5 + number}
     reply = session.post(f"{url}/api/tasks/{task['id']}/annotations/", json=body, timeout=60)
     reply.raise_for_status()
     return item.decode_answer(responses, "bench")

@@ -7,6 +7,10 @@ or of the page with the differences of two versions, or of a release's datasheet
     … docs/screenshots.py PROJECT --diff ONE TWO
     … docs/screenshots.py PROJECT --datasheet PIN
 
+or of the annotation page, on a desktop and on a phone:
+
+    … docs/screenshots.py PROJECT --annotation
+
 Needs Chromium (`apt-get install chromium`) and a `caramel` on the PATH; only playwright and markdown are
 downloaded.
 """
@@ -16,6 +20,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -26,7 +31,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 PORT = 5077
 UI = f"http://127.0.0.1:{PORT}"
@@ -119,6 +124,51 @@ def datasheet(page: Page, project: Path, pin: str) -> None:
         taken(page, "datasheet", place.as_uri())
 
 
+def annotation(browser: Browser, project: Path) -> None:
+    """Take the annotation page: a task on a desktop, and three on a phone, side by side."""
+    with tempfile.TemporaryDirectory() as scratch:
+        phones = []
+        for task in ("choose", "fits", "baseline"):
+            db = Path(scratch, f"{task}.db")
+            subprocess.run(
+                ["caramel", "annotate", "make", task, "--out", str(db), "--items", "40"],
+                cwd=project,
+                check=True,
+            )
+            command = ["caramel", "annotate", str(db), "--port", "0"]
+            server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            try:
+                link = re.search(r"http\S+", server.stdout.readline())[0]
+                phones.append(annotated(browser, link, {"width": 390, "height": 780}))
+                if task == "fits":
+                    picture = annotated(browser, link, {"width": 1200, "height": 720})
+                    picture.quantize(96).save(TO / "annotation.png", optimize=True)
+            finally:
+                server.send_signal(signal.SIGINT)
+                server.wait()
+        whole = Image.new("RGB", (3 * 390 + 40, 780), "#888888")
+        for number, picture in enumerate(phones):
+            whole.paste(picture, (number * 410, 0))
+        whole.quantize(96).save(TO / "annotation_phone.png", optimize=True)
+
+
+def annotated(browser: Browser, link: str, size: dict[str, int]) -> Image.Image:
+    """Answer two items of a task and return a screenshot of the third."""
+    context = browser.new_context(viewport=size)
+    page = context.new_page()
+    page.goto(link)
+    page.wait_for_selector("dialog[open]")
+    page.keyboard.press("Enter")
+    for _ in range(2):
+        page.wait_for_selector("#options button")
+        time.sleep(1)
+        page.keyboard.press("1")
+    time.sleep(1)
+    picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    context.close()
+    return picture
+
+
 def main() -> None:
     """Serve the pages while the screenshots are taken."""
     parser = argparse.ArgumentParser(
@@ -128,9 +178,10 @@ def main() -> None:
     parser.add_argument("--tag", default="pin.v1.0")
     parser.add_argument("--diff", nargs=2, metavar=("ONE", "TWO"))
     parser.add_argument("--datasheet", metavar="PIN")
+    parser.add_argument("--annotation", action="store_true")
     asked = parser.parse_args()
     TO.mkdir(exist_ok=True)
-    if asked.diff or asked.datasheet:
+    if asked.diff or asked.datasheet or asked.annotation:
         with sync_playwright() as browsers:
             browser = browsers.chromium.launch(
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
@@ -140,6 +191,8 @@ def main() -> None:
                 difference(page, asked.project, *asked.diff)
             if asked.datasheet:
                 datasheet(page, asked.project, asked.datasheet)
+            if asked.annotation:
+                annotation(browser, asked.project)
             browser.close()
         return
     server = subprocess.Popen(["caramel", "ui", "--port", str(PORT)], cwd=asked.project)

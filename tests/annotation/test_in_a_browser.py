@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from annotation_tasks import SECRET, choose_item, compare_item, image_task, serving, text_item, write_task
+from simulated_annotators import Simulated, choose_left, erring
 
 from caramel.annotation.accounts import hash_secret
 from caramel.annotation.answers import read_answers
@@ -405,3 +406,27 @@ def test_a_page_without_a_server_runs_nothing_that_stands_in_the_data(browser: A
     assert page.inner_text("#caption").startswith("</script>")
     assert page.evaluate("document.documentElement.dataset.planted") is None
     context.close()
+
+
+def test_what_simulated_annotators_meant_is_what_is_stored(browser: Any, tmp_path: Path) -> None:
+    items = {item.item_id: item for item in map(text_item, range(24))}
+    truth = {name: "negative" if int(name[1:]) % 3 == 0 else "positive" for name in items}
+    people = [
+        Simulated("left", choose_left),
+        Simulated("errs", erring(0.25)),
+        Simulated("late", erring(1.0, after=12)),
+    ]
+    path = write_task(tmp_path / "t.db", [*items.values()], overlap=3, seed=3)
+    with serving(path, {person.name: f"secret-of-{person.name}" for person in people}) as origin:
+        for person in people:
+            with opened(browser, origin, secret=f"secret-of-{person.name}") as page:
+                person.work(page, items, truth, seed=3)
+        rows = wait_stored(path, 72)
+    for person in people:
+        stored = rows[rows["annotator"] == person.name].set_index("item_id")
+        assert dict(stored["answer"]) == person.meant
+    left, late = (rows[rows["annotator"] == name] for name in ("left", "late"))
+    assert all(
+        json.loads(order)[0] == answer for order, answer in zip(left["order"], left["answer"], strict=True)
+    )
+    assert (late["answer"] != late["item_id"].map(truth)).sum() == 12

@@ -131,7 +131,7 @@ def test_an_answer_is_stored_before_the_next_item_is_given(tmp_path: Path) -> No
         reply = client.answer(items[0]["item_id"], 1, holding=[items[1]["item_id"]]).json()
         assert read_answers(path)["item_id"].tolist() == [items[0]["item_id"]]
         assert len(reply["items"]) == 1
-        assert reply["progress"] == {"mine": 1, "stored": 1, "wanted": 6, "state": "open"}
+        assert reply["progress"] == {"answered": 1, "stored": 1, "wanted": 6, "state": "open"}
 
 
 def test_a_second_page_replaces_the_first_whose_answer_is_still_stored(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import annotation_answers
 import corpus
 import graphs
 import hostile
@@ -475,7 +476,37 @@ def _strangers() -> list[Target]:
     ]
 
 
+def _annotations() -> list[Target]:
+    """What people answered elsewhere, and the tables that tasks are made from."""
+    own = ("task.db", "task.db-wal", "task.db-shm")
+    made = "annotate make choose --gold data/gold.csv --out task.db"
+    return [
+        *(
+            _target(f"annotate import {name}", write, f"annotate import task.db data/{file}", rewrites=own)
+            for name, write, file in (
+                ("page", annotation_answers.page_answers, "a1.json"),
+                ("csv", annotation_answers.csv_answers, "items.csv"),
+                ("label studio", annotation_answers.label_studio_answers, "export.json"),
+            )
+        ),
+        _target("annotate make", annotation_answers.gold, made, files=("data/gold.csv", "data/synthesize/*.parquet")),
+        _target("annotate answers", annotation_answers.page_answers, "annotate answers task.db --out out.parquet",
+                files=("task.db",), rewrites=own),
+    ]  # fmt: skip
+
+
 def targets() -> list[Target]:
     """Return all of them."""
-    parts = (_audits, _evals, _texts, _results, _projects, _stages, _models, _graphs, _strangers)
+    parts = (
+        _audits,
+        _evals,
+        _texts,
+        _results,
+        _projects,
+        _stages,
+        _models,
+        _graphs,
+        _strangers,
+        _annotations,
+    )
     return [target for part in parts for target in part()]

@@ -56,8 +56,8 @@ class Item:
 
     def list_images(self) -> set[str]:
         """Return the keys of all images that the item shows."""
-        shown = {q.image for q in self.questions} | {o.image for q in self.questions for o in q.options}
-        return {image for image in shown if image}
+        keys = {q.image for q in self.questions} | {o.image for q in self.questions for o in q.options}
+        return {image for image in keys if image}
 
 
 def format_item(item: Item) -> str:

@@ -52,5 +52,6 @@ class TaskImages:
 def detect_media_type(data: bytes) -> str:
     """Return the media type of an encoded image by its first bytes."""
     return next(
-        (kind for start, kind in _SIGNATURES.items() if data.startswith(start)), "application/octet-stream"
+        (media_type for start, media_type in _SIGNATURES.items() if data.startswith(start)),
+        "application/octet-stream",
     )

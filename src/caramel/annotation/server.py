@@ -155,7 +155,7 @@ class AnnotationApp:
     def _accept(self, handle: Handler) -> Callable[[Request], Any]:
         """Return an endpoint that calls a handler with annotator and JSON body, and turns errors into replies."""
 
-        async def endpoint(request: Request) -> Response:
+        async def answer_request(request: Request) -> Response:
             annotator = get_annotator(request, self.accounts)
             if annotator is None:
                 return JSONResponse({"error": UNKNOWN}, 403)
@@ -169,7 +169,7 @@ class AnnotationApp:
             except (DataError, ValueError) as error:
                 return JSONResponse({"error": str(error)}, 422)
 
-        return endpoint
+        return answer_request
 
 
 def read_seconds(value: object, where: str) -> float | None:

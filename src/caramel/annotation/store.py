@@ -57,7 +57,7 @@ class Answer:
 class Progress:
     """What an annotator has done, and the whole task."""
 
-    mine: int  # answers of this annotator, skipped ones included
+    answered: int  # answers of this annotator, skipped ones included
     stored: int  # answers that count, of all annotators
     wanted: int
     state: str  # open, waiting (others hold the rest), done, or failed (the qualification)
@@ -77,7 +77,7 @@ class AnswerStore:
         self.path, self._clock, self._lock = path, clock, threading.Lock()
         self._connection = open_task_file(path)
         self.settings = read_settings(self._connection)
-        with self._transact() as database:  # another boot's clock means nothing in this one
+        with self._begin_transaction() as database:  # another boot's clock means nothing in this one
             database.execute("UPDATE assignments SET given_at = ?", (clock(),))
 
     def close(self) -> None:
@@ -91,7 +91,7 @@ class AnswerStore:
             holding: items that the annotator's page has already.
             count: number of items that the page shall have in all.
         """
-        with self._transact() as database:
+        with self._begin_transaction() as database:
             if _has_failed(database, annotator, self.settings.pass_mark):
                 return []
             names: list[str] = []
@@ -128,7 +128,7 @@ class AnswerStore:
             DataError: the item was not given to this annotator.
             ResourceError: the disk is full.
         """
-        with self._transact() as database:
+        with self._begin_transaction() as database:
             return _insert_answer(database, answer, given=True)
 
     def add_answers(self, answers: Sequence[Answer]) -> int:
@@ -138,7 +138,7 @@ class AnswerStore:
             DataError: an annotator has answered an item otherwise.
             ResourceError: the disk is full.
         """
-        with self._transact() as database:
+        with self._begin_transaction() as database:
             return sum(
                 not _has_same_answer(database, answer) and _insert_answer(database, answer, given=False)
                 for answer in answers
@@ -149,7 +149,7 @@ class AnswerStore:
 
         Answers to qualification items stay. The withdrawn row stays in the file.
         """
-        with self._transact() as database:
+        with self._begin_transaction() as database:
             row = database.execute(
                 "SELECT number, a.item_id FROM answers a JOIN items i ON i.item_id = a.item_id "
                 "WHERE annotator = ? AND NOT withdrawn AND role <> 'qualification' ORDER BY number DESC LIMIT 1",
@@ -167,7 +167,7 @@ class AnswerStore:
         """Return counts for an annotator and for the whole task."""
         with self._lock:
             database = self._connection
-            (mine,) = database.execute(
+            (answered,) = database.execute(
                 "SELECT count(*) FROM answers WHERE annotator = ? AND NOT withdrawn", (annotator,)
             ).fetchone()
             stored, wanted = database.execute(
@@ -177,7 +177,7 @@ class AnswerStore:
             waiting = database.execute(_WAITING, {"me": annotator}).fetchone()
             out = database.execute(_RESUME, {"me": annotator, "live": self._get_expiry()}).fetchone()
         state = "failed" if failed else "open" if out else "waiting" if waiting else "done"
-        return Progress(mine, int(stored), int(wanted), state)
+        return Progress(answered, int(stored), int(wanted), state)
 
     def locate_image(self, key: str) -> tuple[Path, str] | None:
         """Return the table `images` and the image_id of a key; None if the task has no such image."""
@@ -228,7 +228,7 @@ class AnswerStore:
         return order_item(parse_item(*row), annotator, self.settings.seed)
 
     @contextmanager
-    def _transact(self) -> Iterator[sqlite3.Connection]:
+    def _begin_transaction(self) -> Iterator[sqlite3.Connection]:
         """Yield the connection within one transaction that is committed, or rolled back after an error.
 
         Raises:

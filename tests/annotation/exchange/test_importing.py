@@ -200,7 +200,8 @@ def test_label_studio_gets_tasks_and_its_export_comes_back_without_names(tmp_pat
     store = AnswerStore(path)
     folder = exported(store, tmp_path / "ls", write_label_studio)
     tasks = json.loads((folder / "tasks.json").read_text())
-    assert tasks[0]["data"]["options_1"][0]["html"].count("data:image/png;base64,") == 1
+    images = [tasks[0]["data"][f"image_1_{n}"] for n in (1, 2)]
+    assert all(image.startswith("data:image/png;base64,") for image in images)
     assert import_answers(store, write_json(tmp_path / "export.json", label_studio_export(tasks))) == (2, 2)
     rows = read_answers(path)
     assert set(rows["annotator"]) == {"ls-7"}
@@ -224,6 +225,6 @@ def test_captions_are_text_in_label_studio_and_in_a_page(tmp_path: Path) -> None
 def test_an_edited_question_is_a_text_area_in_label_studio() -> None:
     from caramel.annotation.items import Option, Question
 
-    config = build_config([Question("text", "Correct", (Option("draft", "a"),), editable=True)])
+    config = build_config([Question("text", "Correct", (Option("draft", "a"),), editable=True)], 0)
     assert "<TextArea" in config
     assert "<Choices" not in config

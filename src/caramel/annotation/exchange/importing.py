@@ -105,7 +105,7 @@ def _iter_label_studio_answers(store: AnswerStore, content: Any, where: str) -> 
     """Yield the answers of Label Studio's JSON export. Annotators are `ls-` and their number, without names."""
     for number, task in enumerate(content, 1):
         at = f"{where}, task {number}"
-        data = task.get("data") if isinstance(task, dict) else None
+        data: Any = task.get("data") if isinstance(task, dict) else None
         item_id = read_text_field(data, "item_id", at)
         _check_version(store, data.get("task"), data.get("guideline"), at)
         item = store.get_item(item_id, label_studio.READER)

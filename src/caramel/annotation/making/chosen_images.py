@@ -7,42 +7,47 @@ from pathlib import Path
 import pandas as pd
 
 from caramel.errors import DataError
-from caramel.schemas.annotation import ANNOTATIONS
 from caramel.schemas.candidates import CANDIDATES, CHOICES
+from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 
+COLUMNS = ["negative_id", "pair_id", "image_id", "positive_image_id"]
 
-def list_chosen_images(data: Path, answers: Path | None) -> pd.DataFrame:
+
+def list_chosen_images(data: Path, decisions: Path | None) -> pd.DataFrame:
     """Return negative_id, pair_id, image_id and positive_image_id of each negative with a chosen image.
 
     Args:
         data: folder of the stages' outputs.
-        answers: table `annotations` of task `choose`; the answer of most annotators counts, and ties are left out. None
-            takes the choices of `filter_images`.
+        decisions: table `decisions`, of which task `choose` counts. None takes the choices of `filter_images`.
 
     Raises:
-        DataError: no image was chosen, or the answers are to another task.
+        DataError: no image was chosen, or a decision names an unknown candidate.
     """
-    if answers is None:
-        rows = read_table(CHOICES, data / "filter_images/choices.parquet")
+    if decisions is None:
+        where = data / "filter_images/choices.parquet"
+        rows = read_table(CHOICES, where)
         chosen = rows[rows["chosen_by"].notna()]
     else:
-        votes = select_majority(read_table(ANNOTATIONS, answers), str(answers))
-        rows = read_table(CANDIDATES, data / "synthesize/candidates.parquet")
-        chosen = rows[rows["negative_id"].map(votes) == rows["candidate"].astype(str)]
+        where = decisions
+        chosen = _select_decided(read_table(DECISIONS, decisions), data, str(decisions))
     if chosen.empty:
-        raise DataError(f"No image was chosen in {str(answers or data / 'filter_images/choices.parquet')!r}.")
+        raise DataError(f"No image was chosen in {str(where)!r}.")
     negatives = read_table(NEGATIVES, data / "refine/negatives.parquet").set_index("negative_id")
     chosen = chosen[chosen["negative_id"].isin(negatives.index)]
-    columns = ["negative_id", "pair_id", "image_id", "positive_image_id"]
-    return chosen.assign(pair_id=chosen["negative_id"].map(negatives["pair_id"]))[columns]
+    return chosen.assign(pair_id=chosen["negative_id"].map(negatives["pair_id"]))[COLUMNS]
 
 
-def select_majority(answers: pd.DataFrame, where: str) -> dict[str, str]:
-    """Return the most frequent answer by negative, without ties."""
-    if other := sorted(set(answers["task"]) - {"choose"}):
-        raise DataError(f"{where!r} holds answers to task {other[0]!r}; those to `choose` are needed.")
-    given = answers[answers["answer"].notna()]
-    modes = given.groupby("item_id")["answer"].agg(lambda values: values.mode().tolist())
-    return {str(name): votes[0] for name, votes in modes.items() if len(votes) == 1}
+def _select_decided(decisions: pd.DataFrame, data: Path, where: str) -> pd.DataFrame:
+    """Return the candidates that people decided on."""
+    rows = decisions[(decisions["task"] == "choose") & decisions["decision"].notna()]
+    wanted = rows[rows["decision"] != "none"].set_index("item_id")["decision"]
+    candidates = read_table(CANDIDATES, data / "synthesize/candidates.parquet")
+    chosen = candidates[candidates["negative_id"].map(wanted) == candidates["candidate"].astype(str)]
+    if unknown := sorted(set(wanted.index) - set(chosen["negative_id"])):
+        raise DataError(
+            f"{where!r} has decisions on {len(unknown)} images that are not among the candidates, such as candidate "
+            f"{wanted[unknown[0]]} of {unknown[0]!r}. Were the candidates drawn again since?"
+        )
+    return chosen

@@ -48,21 +48,21 @@ def build_fits_items(
     """
     pair_of = pairs.set_index("pair_id")
     items = []
-    for row in chosen.sort_values("negative_id").itertuples():
-        pair = pair_of.loc[row.pair_id]
+    for row in chosen.sort_values("negative_id").to_dict("records"):
+        pair = pair_of.loc[row["pair_id"]]
         positive = (
-            put_image(drawn, str(row.positive_image_id))
-            if isinstance(row.positive_image_id, str)
+            put_image(drawn, str(row["positive_image_id"]))
+            if isinstance(row["positive_image_id"], str)
             else put_image(source, pair["image_id"])
         )
         options = (
             Option("positive", image=positive),
-            Option("negative", image=put_image(drawn, str(row.image_id))),
+            Option("negative", image=put_image(drawn, str(row["image_id"]))),
         )
         question = Question(
             "image", "Which image fits the caption?", (*options, BOTH, NEITHER), caption=pair["caption"]
         )
-        items.append(Item(str(row.negative_id), (question,)))
+        items.append(Item(str(row["negative_id"]), (question,)))
     return items
 
 
@@ -70,18 +70,18 @@ def build_true_items(captions: pd.DataFrame, index: Path, put_image: PutImage) -
     """Return one item per row of ``captions`` (item_id, caption, image_id): is the caption true of the image?"""
     return [
         Item(
-            row.item_id,
+            row["item_id"],
             (
                 Question(
                     "true",
                     "Is the caption true of the image?",
                     (YES, NO),
-                    caption=row.caption,
-                    image=put_image(index, row.image_id),
+                    caption=row["caption"],
+                    image=put_image(index, row["image_id"]),
                 ),
             ),
         )
-        for row in captions.sort_values("item_id").itertuples()
+        for row in captions.sort_values("item_id").to_dict("records")
     ]
 
 
@@ -93,10 +93,12 @@ def build_baseline_items(instances: pd.DataFrame, index: Path, put_image: PutIma
     right = {"i0": "c0", "i1": "c1", "c0": "i0", "c1": "i1"}
     items = []
     whole = instances[instances["negative_image_id"].notna()]
-    for row in whole.sort_values("instance_id").itertuples():
-        captions = {"c0": row.caption, "c1": row.negative_caption}
-        images = {"i0": put_image(index, row.image_id), "i1": put_image(index, row.negative_image_id)}
-        items.append(Item(row.instance_id, _ask_four(captions, images), format_answer(right), shuffled=True))
+    for row in whole.sort_values("instance_id").to_dict("records"):
+        captions = {"c0": row["caption"], "c1": row["negative_caption"]}
+        images = {"i0": put_image(index, row["image_id"]), "i1": put_image(index, row["negative_image_id"])}
+        items.append(
+            Item(row["instance_id"], _ask_four(captions, images), format_answer(right), shuffled=True)
+        )
     return items
 
 

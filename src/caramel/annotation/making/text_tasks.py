@@ -45,13 +45,13 @@ def build_compare_items(
         )
         both = both.groupby("type").head(per_type).sort_values(["id_a", "id_b"])
     items = []
-    for row in both.itertuples():
-        options = (Option("first", row.negative_caption_a), Option("second", row.negative_caption_b))
+    for row in both.to_dict("records"):
+        options = (Option("first", row["negative_caption_a"]), Option("second", row["negative_caption_b"]))
         questions = (
             Question("plausible", "Which caption is more plausible?", options),
             Question("grammatical", "Which caption is more grammatical?", options),
         )
-        items.append(Item(f"{row.id_a}|{row.id_b}", questions))
+        items.append(Item(f"{row['id_a']}|{row['id_b']}", questions))
     return items
 
 
@@ -60,18 +60,18 @@ def build_correct_items(paraphrases: pd.DataFrame, pairs: pd.DataFrame) -> list[
     captions = pairs.set_index("pair_id")["caption"]
     return [
         Item(
-            row.pair_id,
+            row["pair_id"],
             (
                 Question(
                     "text",
                     "Correct the second caption so that it says the same as the first.",
-                    (Option("draft", row.caption2),),
-                    caption=captions[row.pair_id],
+                    (Option("draft", row["caption2"]),),
+                    caption=captions[row["pair_id"]],
                     editable=True,
                 ),
             ),
         )
-        for row in paraphrases.sort_values("pair_id").itertuples()
+        for row in paraphrases.sort_values("pair_id").to_dict("records")
     ]
 
 

@@ -40,7 +40,7 @@ const backend = embedded ? buildFileBackend() : { post, imageUrl: (key) => `/ima
 function buildFileBackend() {
     const key = `caramel-answers:${embedded.version}:${embedded.annotator}`;
     const read = () => JSON.parse(localStorage.getItem(key) || "[]");
-    const describe = (answers) => ({ mine: answers.length, stored: answers.length, wanted: embedded.items.length,
+    const describe = (answers) => ({ answered: answers.length, stored: answers.length, wanted: embedded.items.length,
         state: answers.length < embedded.items.length ? "open" : "done" });
     $("save").hidden = false;
     $("save").onclick = () => {
@@ -134,7 +134,7 @@ function preload(item) {
 
 function showProgress() {
     const pace = paces.length ? ` · ${Math.round(paces.reduce((a, b) => a + b) / paces.length)} s per item` : "";
-    $("progress").textContent = `You: ${progress.mine} done${pace} · all: ${progress.stored} of ${progress.wanted}`;
+    $("progress").textContent = `You: ${progress.answered} done${pace} · all: ${progress.stored} of ${progress.wanted}`;
     $("bar").max = progress.wanted || 1;
     $("bar").value = progress.stored;
 }

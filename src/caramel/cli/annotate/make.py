@@ -60,7 +60,7 @@ def make_choose_task(candidates: Path, options: TaskOptions) -> None:
 @click.option(
     "--chosen",
     type=TABLE,
-    help="Answers to `choose`; with ties and `none` left out.  [default: choices of filter_images]",
+    help="Decisions on `choose` by `caramel annotate decide`.  [default: the choices of stage filter_images]",
 )
 @add_data_option
 @add_task_options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -68,4 +69,5 @@ def serve_annotation_task(
     # Not `echo`, which hides secrets: this link is what the user needs.
     click.echo(f"Annotation for {who}: http://{host}/?token={secret}")
     echo("Ctrl-C ends it. Answers are stored one by one.")
-    serve_task(task, known, listener)
+    with suppress(KeyboardInterrupt):
+        serve_task(task, known, listener)

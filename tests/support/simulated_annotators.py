@@ -1,0 +1,62 @@
+"""Annotators with known error rates and habits, who use the page in a real browser by its keys."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from caramel.annotation.items import Item, order_item
+
+Habit = Callable[
+    [random.Random, int, Sequence[str], str], int
+]  # (…, number, values in order, truth) -> position
+
+
+@dataclass(eq=False)
+class Simulated:
+    """One annotator: its habit, and what it meant to answer."""
+
+    name: str
+    habit: Habit
+    meant: dict[str, str] = field(default_factory=dict)
+
+    def work(self, page: Any, items: dict[str, Item], truth: dict[str, str], seed: int) -> None:
+        """Answer items by keys until the page says that all is done."""
+        draws = random.Random(self.name)
+        while True:
+            page.wait_for_selector("#options button, h2:text('All done')")
+            name = page.evaluate("queue.length ? queue[0].item_id : null")
+            if name is None:
+                return
+            (question,) = order_item(items[name], self.name, seed).questions
+            values = [option.value for option in question.options]
+            position = self.habit(draws, len(self.meant), values, truth[name])
+            self.meant[name] = values[position]
+            page.keyboard.press(str(position + 1))
+            while page.evaluate("name => queue.length > 0 && queue[0].item_id === name", name):
+                page.wait_for_timeout(5)
+            if page.evaluate("queue.length === 0"):
+                page.wait_for_timeout(50)
+
+
+def erring(rate: float, after: int = 0) -> Habit:
+    """Return the habit of choosing wrongly at a rate, from the item of a number on: tired annotators begin late."""
+
+    def choose(draws: random.Random, number: int, values: Sequence[str], truth: str) -> int:
+        wrong = [position for position, value in enumerate(values) if value != truth]
+        is_wrong = number >= after and draws.random() < rate
+        return draws.choice(wrong) if is_wrong else values.index(truth)
+
+    return choose
+
+
+def choose_left(draws: random.Random, number: int, values: Sequence[str], truth: str) -> int:
+    """Always take the first option."""
+    return 0
+
+
+def choose_at_random(draws: random.Random, number: int, values: Sequence[str], truth: str) -> int:
+    """Take any option."""
+    return draws.randrange(len(values))
