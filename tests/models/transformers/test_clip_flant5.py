@@ -103,7 +103,7 @@ def score_alone(folder: Path, image: bytes, caption: str) -> float:
     processor = CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
     opened = pad_to_square(Image.open(io.BytesIO(image)).convert("RGB"), processor.image_mean)
     pixels = processor(images=[opened], return_tensors="pt")["pixel_values"]
-    tower = model.vision_tower["vision_tower"]["vision_model"]
+    tower = model.vision_tower.vision_tower.vision_model
     before, after = PROMPTS[CLIP_FLANT5].format(QUESTION.format(caption)).split("<image>")
     with torch.no_grad():
         patches = model.mm_projector(

@@ -30,7 +30,7 @@ IMAGE = -200  # id that stands for the image among the ids of tokens
 PLACE = "<image>"
 
 
-class ClipFlanT5Config(T5Config):
+class ClipFlanT5Config(T5Config):  # type: ignore[misc]
     """Config of a checkpoint; ``vision_config`` describes its tower."""
 
     model_type = CLIP_FLANT5
@@ -54,8 +54,9 @@ class ClipFlanT5(T5):  # type: ignore[misc]
     def __init__(self, config: ClipFlanT5Config) -> None:
         super().__init__(config)
         # Two levels and this name, as in the files: vision_tower.vision_tower.vision_model.…
-        inner = torch.nn.ModuleDict({"vision_model": CLIPVisionModel(config.vision_config)})
-        self.vision_tower = torch.nn.ModuleDict({"vision_tower": inner})
+        self.vision_tower: Any = torch.nn.Module()
+        self.vision_tower.vision_tower = torch.nn.Module()
+        self.vision_tower.vision_tower.vision_model = CLIPVisionModel(config.vision_config)
         width = config.vision_config.hidden_size
         self.mm_projector = torch.nn.Sequential(
             torch.nn.Linear(width, config.d_model),
@@ -89,7 +90,7 @@ class ClipFlanT5(T5):  # type: ignore[misc]
 
     def _encode_images(self, pixel_values: torch.Tensor) -> torch.Tensor:
         """Return the projected patches (n, patches, d) of the last but one layer, without the class token."""
-        tower = self.vision_tower["vision_tower"]["vision_model"]
+        tower = self.vision_tower.vision_tower.vision_model
         hidden = tower(pixel_values=pixel_values, output_hidden_states=True).hidden_states[-2]
         projected: torch.Tensor = self.mm_projector(hidden[:, 1:])
         return projected
@@ -99,9 +100,9 @@ class ClipFlanT5(T5):  # type: ignore[misc]
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Return embeddings and mask with each image's patches in place of ``IMAGE``."""
         words = self.get_input_embeddings()(input_ids.clamp(min=0))
-        places = (input_ids == IMAGE).int().argmax(1).tolist()
+        positions = (input_ids == IMAGE).int().argmax(1).tolist()
         ones = mask.new_ones(images.shape[1])
-        rows = zip(words, mask, images, places, strict=True)
+        rows = zip(words, mask, images, positions, strict=True)
         joined = [
             (torch.cat([word[:at], image, word[at + 1 :]]), torch.cat([row[:at], ones, row[at + 1 :]]))
             for word, row, image, at in rows
@@ -115,10 +116,9 @@ class ClipFlanT5Processor:
     Attributes:
         tokenizer: the checkpoint's tokenizer.
         image_processor: CLIP's, at the size of the tower.
-        chat_template: none; the prompt is in ``generative_inputs.PROMPTS``.
     """
 
-    chat_template = None
+    chat_template = None  # the prompt is in ``generative_inputs.PROMPTS``
 
     def __init__(self, tokenizer: Any, image_size: int) -> None:
         self.tokenizer = tokenizer

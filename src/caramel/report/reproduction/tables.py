@@ -180,11 +180,9 @@ def _list_notes(cells: pd.DataFrame) -> list[str]:
     """Return the notes on published figures, and on models that differ from the paper's."""
     notes = []
     for note, rows in cells[cells["note"] != ""].groupby("note", sort=False):
-        places = dict.fromkeys(zip(rows["row"], rows["subset"], strict=True))
-        of_rows = len({row for row, _ in places}) < cells["row"].nunique()
-        subsets = ", ".join(dict.fromkeys(subset for _, subset in places))
-        rows_text = f"{', '.join(dict.fromkeys(row for row, _ in places))}: " if of_rows else ""
-        notes.append(f"{rows_text}{subsets}: {note}.")
+        models, subsets = (", ".join(rows[name].unique()) for name in ("row", "subset"))
+        of_all = rows["row"].nunique() == cells["row"].nunique()
+        notes.append(f"{subsets if of_all else f'{models}: {subsets}'}: {note}.")
     for model, rows in cells[cells["differs"] != ""].groupby("row", sort=False):
         notes.append(f"{model}: {rows['differs'].iloc[0]}.")
     partial = cells[(cells["difference"] == "") & (cells["measured"] != "")]
