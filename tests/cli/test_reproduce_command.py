@@ -107,6 +107,10 @@ def test_the_row_of_minilm_comes_out_to_the_last_digit(eval_call: Call) -> None:
         (("sugarcrepe:T8",), "Give --data"),
         (("sugarcrepe:T9", "--dry-run"), "people compare negatives"),
         (("nothing", "--dry-run"), "Write PAPER:TABLE"),
+        (
+            ("bivlc:T3", "--dry-run", "--model", "Human=chat:m@http://me:PLANTED@a/v1"),
+            "contains a password or key",
+        ),
     ],
 )
 def test_what_cannot_be_reproduced_is_said(eval_call: Call, arguments: tuple[str, ...], message: str) -> None:
