@@ -36,6 +36,17 @@ def test_a_dry_run_says_for_every_roster_what_is_missing_and_where_it_is_publish
     assert not Path("results").exists()
 
 
+def test_a_dry_run_lists_only_the_first_of_many_missing_images(eval_call: Call) -> None:
+    for path in Path("images").iterdir():
+        path.unlink()
+    code, out, _ = eval_call("reproduce", "bivlc:T3", "--data", "data", "--images", "images", "--dry-run")
+    assert code == 1
+    entry = out[out.index("benchmark sugarcrepe: ") :].partition("benchmark bivlc")[0]
+    assert "8 of 8 images are missing" in entry
+    assert len(entry.strip().splitlines()) == 6
+    assert "published: github.com/RAIVNLab/sugar-crepe, data; `caramel benchmarks sugarcrepe` says" in entry
+
+
 def _refuse_connection(*_: object, **__: object) -> None:
     raise ConnectionRefusedError("no network")
 
@@ -107,6 +118,10 @@ def test_the_row_of_minilm_comes_out_to_the_last_digit(eval_call: Call) -> None:
         (("sugarcrepe:T8",), "Give --data"),
         (("sugarcrepe:T9", "--dry-run"), "people compare negatives"),
         (("nothing", "--dry-run"), "Write PAPER:TABLE"),
+        (
+            ("bivlc:T3", "--dry-run", "--model", "Human=chat:m@http://me:PLANTED@a/v1"),
+            "contains a password or key",
+        ),
     ],
 )
 def test_what_cannot_be_reproduced_is_said(eval_call: Call, arguments: tuple[str, ...], message: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from caramel.cli.options import FOLDER, collect_options
+from caramel.errors import ConfigError, redact_secrets
 
 STORE, TRIALS = "work/embeddings", "work/eval"
 
@@ -85,3 +86,23 @@ def add_missing_option(command: Callable[..., Any]) -> Callable[..., Any]:
         show_default=True,
         help="If an image is missing: fail with an error, or skip, which leaves its instances without a score.",
     )(command)
+
+
+def check_model_addresses(models: Sequence[str]) -> None:
+    """Check the models' addresses before anything is written: runs and tables would store a password or key in them.
+
+    Raises:
+        ConfigError: an address contains a password or key.
+        BackendError: the text after # is not a setting; it could be a key.
+    """
+    from caramel.models.chat.settings import parse_settings, split_wording
+
+    for model in models:
+        if (redacted := redact_secrets(model)) != model:
+            raise ConfigError(
+                f"Model {redacted!r}: its address contains a password or key, which runs and tables would store. Remove it "
+                f"from the address, and set CARAMEL_CHAT_KEY."
+            )
+        address, _, fragment = split_wording(model)[0].partition("#")
+        if "://" in address:
+            parse_settings(fragment)

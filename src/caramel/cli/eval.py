@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from caramel.cli.compute_options import TRIALS, ComputeOptions, add_compute_options, add_missing_option
+from caramel.cli.compute_options import (
+    TRIALS,
+    ComputeOptions,
+    add_compute_options,
+    add_missing_option,
+    check_model_addresses,
+)
 from caramel.cli.options import (
     FOLDER,
     add_bootstrap_options,
     build_listing_command,
 )
 from caramel.cli.output import echo
-from caramel.errors import ConfigError, redact_secrets
+from caramel.errors import ConfigError
 from caramel.interfaces.settings import Compute, Execution
 from caramel.utils.resampling import Bootstrap
 
@@ -98,7 +103,7 @@ def evaluate_models(
     from caramel.release.publishing_models.model_registry import resolve_spec
     from caramel.report.terminal import format_metrics
 
-    _check_addresses(models)
+    check_model_addresses(models)
     models = tuple(map(resolve_spec, models))
     sources = _locate_sources(benchmarks, data, images, missing)
     if dry_run:
@@ -123,26 +128,6 @@ def evaluate_models(
     if limit is not None:
         echo(f"Only the first {limit} instances of each benchmark were scored (--limit).")
     echo(f"\nWritten to {out}.")
-
-
-def _check_addresses(models: Sequence[str]) -> None:
-    """Check the models' addresses before anything is written: runs and tables would store a password or key in them.
-
-    Raises:
-        ConfigError: an address contains a password or key.
-        BackendError: the text after # is not a setting; it could be a key.
-    """
-    from caramel.models.chat.settings import parse_settings, split_wording
-
-    for model in models:
-        if (redacted := redact_secrets(model)) != model:
-            raise ConfigError(
-                f"Model {redacted!r}: its address contains a password or key, which runs and tables would store. Remove it "
-                f"from the address, and set CARAMEL_CHAT_KEY."
-            )
-        address, _, fragment = split_wording(model)[0].partition("#")
-        if "://" in address:
-            parse_settings(fragment)
 
 
 def _locate_sources(

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from caramel.cli.compute_options import TRIALS, ComputeOptions, add_compute_options, add_missing_option
+from caramel.cli.compute_options import (
+    TRIALS,
+    ComputeOptions,
+    add_compute_options,
+    add_missing_option,
+    check_model_addresses,
+)
 from caramel.cli.options import FOLDER, add_bootstrap_options
 from caramel.cli.output import echo
 from caramel.errors import ConfigError
@@ -99,6 +105,7 @@ def reproduce_tables(
         raise ConfigError(
             "Give --data, a folder of benchmarks, or --released, a folder of the authors' files."
         )
+    check_model_addresses(overrides)
     requested = [find_table(name) for name in dict.fromkeys(tables)]
     models = resolve_models(checkpoints, overrides)
     inputs = Inputs(_resolve(data), _resolve(images), models, _resolve(released), missing)

@@ -329,10 +329,11 @@ def _list_score_types(scores: pd.DataFrame, measured: pd.DataFrame) -> list[str]
 
 
 def _build_published_lines(known: pd.DataFrame, columns: Sequence[Column]) -> list[TableLine]:
-    """Return a row for each model, paper and score type."""
+    """Return a row for each model, paper and score type; of a cell's figures in several tables, the most exact."""
     lines = []
     for (model, paper, score), rows in known.groupby(["model", "paper", "score"], sort=False):
-        cells = {(row.subset, row.metric): row.value for row in rows.itertuples()}
+        by_digits = sorted(rows.itertuples(), key=lambda row: len(str(row.value)))
+        cells = {(row.subset, row.metric): row.value for row in by_digits}
         locations = dict.fromkeys(f"{row.table}, row {row.row}" for row in rows.itertuples())
         source = f"{paper}: {'; '.join(locations)}{f' (by {score})' if score else ''}"
         lines.append(TableLine(str(model), tuple(TableCell(str(cells.get(c, "–"))) for c in columns), source))

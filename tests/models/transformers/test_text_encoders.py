@@ -340,7 +340,10 @@ def test_a_template_puts_words_before_and_after_every_text(bert: Path) -> None:
     vectors = load(f"{bert}?template=two {{text}} cat&pooling=mean").encode_texts(CAPTIONS, None)
     written_out = load(f"{bert}?pooling=mean").encode_texts([f"two {text} cat" for text in CAPTIONS], None)
     np.testing.assert_array_equal(vectors, written_out)
-    plain, other = load(f"{bert}?pooling=mean").identity, load(f"{bert}?template={{text}} a&pooling=mean").identity
+    plain, other = (
+        load(f"{bert}?pooling=mean").identity,
+        load(f"{bert}?template={{text}} a&pooling=mean").identity,
+    )
     assert plain != other
 
 

@@ -34,7 +34,8 @@ def test_the_authors_files_give_bivlcs_tables_to_the_last_digit(tmp_path: Path) 
     models = resolve_models(tmp_path, ())
     inputs = Inputs(None, None, models, released(BIVLC), "fail")
     lines = compute_released(tables, inputs, tmp_path, Bootstrap(100, 0))
-    assert len(lines) == 7
+    assert sum(": computed from" in line for line in lines) == 7
+    assert len([line for line in lines if "was not read" in line]) == 3  # published, and not among our copies
     cells = pd.concat([compare_cells(table, models, tmp_path) for table in tables])
     known = cells[cells["measured"] != ""]
     assert known.groupby("table").size().to_dict() == {"Table 3": 24, "Table 4": 27, "Table 5": 5}
@@ -90,3 +91,27 @@ def test_a_mean_of_models_needs_all_of_them(tmp_path: Path) -> None:
     assert read_mean() == ""
     write_figures(tmp_path, members[-1], RUNS, [("sugarcrepe_pp", "swap", "itt", 0.14, 911)])
     assert float(read_mean()) == pytest.approx(7.0)
+
+
+def test_a_set_of_unknown_size_has_no_difference_and_says_so(tmp_path: Path) -> None:
+    table, models = find_table("sugarcrepe:T8"), read_models()
+    write_figures(tmp_path, "CLIP RN50", RUNS, [("vl_checklist", "object", "accuracy", 0.8685, 1234)])
+    cells = compare_cells(table, models, tmp_path).set_index(["row", "subset"])
+    assert cells.loc[("RN50", "object"), ["measured", "difference", "n_published"]].tolist() == [
+        "86.85",
+        "",
+        "",
+    ]
+    page, _ = write_paper([table], models, tmp_path, {})
+    assert "RN50: not all instances of the release: object 1,234 of an unknown number." in page.read_text(
+        encoding="utf-8"
+    )
+
+
+@pytest.mark.parametrize("name", ["sugarcrepe:T8", "sugarcrepe_pp:T8", "sugarcrepe_pp:T20", "crepe:T16"])
+def test_a_page_without_any_figure_holds_the_published_ones(tmp_path: Path, name: str) -> None:
+    table = find_table(name)
+    page, csv = write_paper([table], read_models(), tmp_path, {})
+    text = page.read_text(encoding="utf-8")
+    assert all(f"{value} / –" in text for value in table.cells["value"])
+    assert pd.read_csv(csv, dtype=str)["published"].tolist() == table.cells["value"].tolist()

@@ -27,6 +27,7 @@ from __future__ import annotations
 import io
 from collections.abc import Sequence
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from caramel.io.image_codec import decode_image
 from caramel.models.batching import run_in_batches
 from caramel.models.devices import disable_tf32, resolve_device, resolve_precision
 from caramel.models.loading.files import validate_model
+from caramel.models.loading.hub import is_offline
 from caramel.models.transformers.generative_inputs import (
     Batch,
     build_decoder_batch,
@@ -50,7 +52,10 @@ from caramel.models.transformers.transformers_files import (
     list_checkpoint_problems,
     load_pretrained,
     load_processor,
+    read_config,
+    read_model_type,
 )
+from caramel.models.transformers.vision_towers import CLIP_FLANT5, check_tower
 
 if TYPE_CHECKING:
     import torch
@@ -213,7 +218,23 @@ def draw_noise_images(size: int) -> list[bytes]:
 
 def list_generative_problems(target: str) -> list[str]:
     """Return the reasons why a generative model cannot be loaded, without reading its weights."""
-    return list_checkpoint_problems(target, types=MODEL_TYPES["vqascore"])
+    flan = _is_clip_flant5(target)
+    try:
+        if flan:
+            check_tower(target, read_config(target))
+    except BackendError as error:
+        return [str(error)]
+    return list_checkpoint_problems(target, types=MODEL_TYPES["vqascore"], images=not flan)
+
+
+def _is_clip_flant5(target: str) -> bool:
+    """Return whether the config.json on this machine is one of CLIP-FlanT5, whose files hold no image processor."""
+    if not Path(target).is_dir() and not is_offline():
+        return False
+    try:
+        return read_model_type(target) == CLIP_FLANT5
+    except BackendError:
+        return False
 
 
 def _load_matcher(family: str, target: str, device: str, precision: str, name: str) -> GenerativeMatcher:
@@ -225,12 +246,17 @@ def _load_matcher(family: str, target: str, device: str, precision: str, name: s
     import torch
     from transformers import AutoModelForImageTextToText
 
-    check_type(target, MODEL_TYPES["vqascore"])
-    processor = load_processor(target)
+    model_class: Any = AutoModelForImageTextToText
+    if check_type(target, MODEL_TYPES["vqascore"]) == CLIP_FLANT5:
+        from caramel.models.transformers.clip_flant5 import ClipFlanT5, load_clip_flant5_processor
+
+        model_class, processor = ClipFlanT5, load_clip_flant5_processor(target, read_config(target))
+    else:
+        processor = load_processor(target)
     device = resolve_device(device)
     precision = resolve_precision(precision, device)
     dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    model = load_pretrained(AutoModelForImageTextToText, target, device=device, dtype=dtype)
+    model = load_pretrained(model_class, target, device=device, dtype=dtype)
     stated = {"patch_size": processor, "num_query_tokens": processor, "image_token_id": model.config}
     unstated = [key for key, where in stated.items() if getattr(where, key, 0) is None]
     if unstated:
@@ -254,7 +280,7 @@ def _create_family(name: str, help: str) -> Family:
     )
 
 
-VQASCORE = _create_family("vqascore", "generative: LLaVA, InstructBLIP, Qwen-VL; P(Yes)")
+VQASCORE = _create_family("vqascore", "generative: LLaVA, InstructBLIP, Qwen-VL, CLIP-FlanT5; P(Yes)")
 VGPTSCORE = _create_family("vgptscore", "the same; P(caption)")
 VGPTSCORE_BLIND = _create_family("vgptscore_blind", "the same, less P(caption) given noise")
 VGPTSCORE_NOISE = _create_family("vgptscore_noise", "P(caption) given noise alone")

@@ -28,6 +28,10 @@ PROMPTS = {
     "instructblip": "{}",  # its processor puts the image before the text
     "qwen2_vl": _QWEN,
     "qwen2_5_vl": _QWEN,
+    "clip_t5": (
+        "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, "
+        "detailed, and polite answers to the user's questions. USER: <image>\n{} ASSISTANT: "
+    ),
 }
 
 

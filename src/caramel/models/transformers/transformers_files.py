@@ -31,7 +31,15 @@ MODEL_TYPES = {
     "itm": ("blip", "blip-2", "vilt"),
     "itc": ("blip", "blip-2"),
     "itc_max": ("blip-2",),
-    "vqascore": ("llava", "llava_next", "llava_onevision", "instructblip", "qwen2_vl", "qwen2_5_vl"),
+    "vqascore": (
+        "llava",
+        "llava_next",
+        "llava_onevision",
+        "instructblip",
+        "qwen2_vl",
+        "qwen2_5_vl",
+        "clip_t5",
+    ),
 }
 WEIGHTS = (
     "model.safetensors",

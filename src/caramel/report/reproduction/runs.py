@@ -25,6 +25,7 @@ from caramel.report.reproduction.roster import PublishedTable, RosterModel, buil
 from caramel.utils.resampling import Bootstrap
 
 RUNS, RELEASED = "runs", "released"  # folders of results: measured here, and from the authors' files
+MOST_LINES = 4  # of the reason why a benchmark cannot be scored: it may list a thousand images
 NO_DATA = "no folder of benchmarks was given (--data)"
 Scorer = Callable[[Sequence[str], BenchmarkSource], Evaluation]
 
@@ -105,7 +106,8 @@ def list_missing(tables: Sequence[PublishedTable], inputs: Inputs) -> list[str]:
         )
         if reason := _find_benchmark_problem(benchmark, inputs, with_images):
             entries.append(
-                f"benchmark {benchmark}: {reason}\n  published: {_find_publication(tables, benchmark)}"
+                f"benchmark {benchmark}: {reason}\n  published: {_find_publication(tables, benchmark)}; "
+                f"`caramel benchmarks {benchmark}` says where its files and images belong"
             )
     return entries + _list_missing_files(tables, inputs)
 
@@ -212,15 +214,17 @@ def _list_missing_files(tables: Sequence[PublishedTable], inputs: Inputs) -> lis
 
 
 def _find_model_problem(trial: Trial) -> str:
-    """Return why a model cannot be loaded; empty if it can."""
+    """Return why a model cannot be loaded: the first reason, and how many more there are; empty if it can."""
     try:
-        return shorten_reason("; ".join(missing_of(trial.spec)))
+        reasons = missing_of(trial.spec)
+        further = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+        return f"{shorten_reason(reasons[0])}{further}" if reasons else ""
     except CaramelError as error:
         return shorten_reason(str(error))
 
 
 def _find_benchmark_problem(benchmark: str, inputs: Inputs, with_images: bool) -> str:
-    """Return why a benchmark cannot be scored; empty if it can."""
+    """Return why a benchmark cannot be scored, in at most ``MOST_LINES`` lines; empty if it can."""
     source = inputs.locate(benchmark)
     if source is None:
         return NO_DATA
@@ -230,7 +234,8 @@ def _find_benchmark_problem(benchmark: str, inputs: Inputs, with_images: bool) -
         if with_images:
             check_images(select_scorable(task, source, True).images, benchmark)
     except CaramelError as error:
-        return str(error)
+        lines = str(error).splitlines()
+        return "\n".join([*lines[:MOST_LINES], *["  …"] * (len(lines) > MOST_LINES)])
     return ""
 
 

@@ -33,10 +33,10 @@ Cell = tuple[str, str, str]  # benchmark, subset, metric
 
 @dataclass(frozen=True)
 class Figure:
-    """A measured figure: per cent, and its number of instances (None: the mean of several models)."""
+    """A measured figure: per cent, and its number of instances (the smallest, for a mean of models)."""
 
     value: float
-    n: int | None
+    n: int
 
 
 def compare_cells(table: PublishedTable, models: Mapping[str, RosterModel], out: Path) -> pd.DataFrame:
@@ -44,7 +44,7 @@ def compare_cells(table: PublishedTable, models: Mapping[str, RosterModel], out:
 
     A cell with figures of both origins has two rows, one with none has an empty ``measured``. The difference is that
     of the figure, rounded as the paper prints, from the printed one. It is empty if a figure that was measured here is
-    not over as many instances as the release holds.
+    not over as many instances as the release holds, or if that number is not known.
     """
     sizes = read_published_sizes()
     figures = {(m, origin): _read_figures(models, m, out, origin) for m in table.models for origin in ORIGINS}
@@ -55,7 +55,7 @@ def compare_cells(table: PublishedTable, models: Mapping[str, RosterModel], out:
         known = {origin: figure for origin, figure in by_origin.items() if figure is not None}
         size = sizes.get(key[:2])
         for origin, figure in known.items() or [("", None)]:
-            comparable = origin == RELEASED or figure is None or figure.n in (None, size) or size is None
+            comparable = origin == RELEASED or (figure is not None and figure.n == size)
             measured, difference = _format_figure(cell["value"], figure, comparable)
             rows.append(
                 {
@@ -66,7 +66,7 @@ def compare_cells(table: PublishedTable, models: Mapping[str, RosterModel], out:
                     "published": cell["value"],
                     "measured": measured,
                     "difference": difference,
-                    "n": "" if figure is None or figure.n is None else figure.n,
+                    "n": "" if figure is None else figure.n,
                     "n_published": "" if size is None else size,
                     "origin": ORIGINS.get(origin, ""),
                     "differs": models[cell["model"]].differs if origin == RUNS else "",
@@ -125,7 +125,10 @@ def _read_figures(
     if members := models[model].mean_of:
         parts = [_read_figures(models, member, out, origin) for member in members]
         shared = set.intersection(*map(set, parts))
-        return {c: Figure(sum(part[c].value for part in parts) / len(parts), None) for c in shared}
+        return {
+            c: Figure(sum(part[c].value for part in parts) / len(parts), min(part[c].n for part in parts))
+            for c in shared
+        }
     figures: dict[Cell, Figure] = {}
     for path in sorted((out / origin / build_slug(model)).glob(f"*/{METRICS_FILES[0]}")):
         rows = read_table(METRICS, path).dropna(subset=["value"])
@@ -180,18 +183,23 @@ def _list_notes(cells: pd.DataFrame) -> list[str]:
     """Return the notes on published figures, and on models that differ from the paper's."""
     notes = []
     for note, rows in cells[cells["note"] != ""].groupby("note", sort=False):
-        places = dict.fromkeys(zip(rows["row"], rows["subset"], strict=True))
-        of_rows = len({row for row, _ in places}) < cells["row"].nunique()
-        subsets = ", ".join(dict.fromkeys(subset for _, subset in places))
-        rows_text = f"{', '.join(dict.fromkeys(row for row, _ in places))}: " if of_rows else ""
-        notes.append(f"{rows_text}{subsets}: {note}.")
+        models, subsets = (", ".join(rows[name].unique()) for name in ("row", "subset"))
+        of_all = rows["row"].nunique() == cells["row"].nunique()
+        notes.append(f"{subsets if of_all else f'{models}: {subsets}'}: {note}.")
     for model, rows in cells[cells["differs"] != ""].groupby("row", sort=False):
         notes.append(f"{model}: {rows['differs'].iloc[0]}.")
     partial = cells[(cells["difference"] == "") & (cells["measured"] != "")]
     for row, rows in partial.groupby("row", sort=False):
-        counts = dict.fromkeys(f"{r.subset} {r.n:,} of {r.n_published:,}" for r in rows.itertuples())
+        counts = dict.fromkeys(
+            f"{cell['subset']} {cell['n']:,} of {_format_size(cell['n_published'])}"
+            for cell in rows.to_dict("records")
+        )
         notes.append(f"{row}: not all instances of the release: {', '.join(counts)}.")
     return notes
+
+
+def _format_size(size: object) -> str:
+    return f"{size:,}" if isinstance(size, int) else "an unknown number"
 
 
 def _list_unmeasured(
