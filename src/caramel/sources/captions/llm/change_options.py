@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from caramel.interfaces.scene_graph import Node, SceneGraph, Thesaurus
+from caramel.interfaces.scene_graph import Atom, Node, SceneGraph, Thesaurus
 from caramel.registry import GRAPH_PARSERS, THESAURI
 from caramel.sources.captions import words
 from caramel.sources.captions.llm.changes import Change
@@ -58,7 +58,7 @@ def _parse_caption(caption: str, spacy_model: str) -> SceneGraph:
     """Return the scene graph of a caption, with nouns as they are written."""
     tokens = extract_words(caption)
     spans = combinations(range(len(tokens) + 1), 2)
-    written = frozenset(
+    written: frozenset[Atom] = frozenset(
         ("obj", " ".join(tokens[start:end])) for start, end in spans if end - start <= LONGEST
     )
     (graph,) = GRAPH_PARSERS["spacy"].load(spacy_model, written)([caption])
