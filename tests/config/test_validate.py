@@ -161,6 +161,10 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
             {"target": "chat:m@http://127.0.0.1:9/v1", "workers": 2},
             ["workers = 2 needs a model in a folder, local:FOLDER, but target is 'chat:m@"],
         ),
+        (
+            {"target": "chat:m@http://127.0.0.1:9/v1", "propose": "choose"},
+            [r"propose = 'choose' needs negatives\.spacy_model"],
+        ),
         ({"target": "chat:m@http://127.0.0.1:9/v1"}, []),
         (
             {"target": "chat:m@http://127.0.0.1:9/v1", "entailment": "nowhere/at/all", "grammar": "m:n"},

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw, ImageFilter
 from project import Project
-from real_models import SMOLLM2
+from real_models import SMOLLM2, WORDNET
 
 from caramel.io.safe_yaml import read_yaml
 from caramel.schemas.columns import SUBTYPES
@@ -188,13 +188,16 @@ def test_captions_alone_go_through_the_text_stages_and_are_pinned_and_released(t
     assert "has no images" in (project.folder / "data/report/report.html").read_text()
 
 
-@pytest.mark.skipif(not SMOLLM2.exists(), reason="SmolLM2 is missing: run `make dev`")
+@pytest.mark.skipif(
+    not SMOLLM2.exists() or not WORDNET.is_dir(),
+    reason="SmolLM2 or WordNet is missing: run `make dev`, apt-get install wordnet-base",
+)
 def test_a_real_model_writes_negatives_of_real_captions_in_profile_real(tmp_path) -> None:
     captions = ["A black dog is sleeping on a red couch.", "A cake sits on a table."]
     (tmp_path / "captions").mkdir()
     (tmp_path / "captions" / "captions.txt").write_text("\n".join(captions), encoding="utf-8")
     project = new_project(tmp_path / "p")
-    sets = {"negatives.language_model.target": f"local:{SMOLLM2}", "negatives.language_model.subtypes": 1}
+    sets = {"negatives.language_model.target": f"local:{SMOLLM2}", "negatives.language_model.subtypes": 3}
     switch(project, "real", **{"scenes.data_dir": str(tmp_path / "captions"), **sets})
     project.run("dvc", "repro", "negatives")
     data = project.folder / "data/negatives"
@@ -206,7 +209,7 @@ def test_a_real_model_writes_negatives_of_real_captions_in_profile_real(tmp_path
     assert replies["text"].notna().all()
     rejects = read_table(REJECTS, data / "rejects.parquet")
     kinds = rejects["id"].str.rpartition(":")[2]
-    assert len(negatives) + (kinds != "paraphrase").sum() == len(captions)
+    assert len(negatives) + (kinds != "paraphrase").sum() == 3 * len(captions)
     assert not {*negatives["negative_caption"]} & {*captions}
 
 

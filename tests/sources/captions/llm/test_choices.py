@@ -46,12 +46,16 @@ def replacements(old: str, *new: str) -> tuple[Change, ...]:
 
 
 def run(
-    answers: list[str], *places: tuple[Change, ...], subtype: str = "replace_obj", seed: int = 0
+    answers: list[str],
+    *places: tuple[Change, ...],
+    subtype: str = "replace_obj",
+    seed: int = 0,
+    validate: bool = False,
 ) -> tuple[Outcome, list[PromptInput]]:
     """Run a script on these answers, in turn and then the last; return also what was asked."""
     bounds = Bounds(2.0, 0.999, 1, 0.3, 0.5, 0.5)
     rules = ScriptRules(
-        3, tuple(REASONS), bounds, validate=False, editor=CaptionEditor(None), change_lister=Lister(places)
+        3, tuple(REASONS), bounds, validate=validate, editor=CaptionEditor(None), change_lister=Lister(places)
     )
     said, asked = frozenset(normalise_words(CAPTION)), list[PromptInput]()
     script = write_negative(
@@ -121,6 +125,14 @@ def test_an_answer_without_a_number_is_malformed(answer: str) -> None:
 def test_a_caption_that_allows_no_change_asks_nothing() -> None:
     assert run([""], replacements("dog", "puppy")) == (Outcome(None, 1, NO_OPTION, ()), [])
     assert run([""]) == (Outcome(None, 1, NO_OPTION, ()), [])
+
+
+def test_a_change_that_the_validator_refuses_is_no_option_again() -> None:
+    answers = ['{"choice": "1"}', '{"follows": "yes"}'] * 3
+    outcome, asked = run(answers, replacements("dog", "cat", "horse"), validate=True)
+    chosen = [options(one) for one in asked if one.prompt == "choose_change"]
+    assert [len(one) for one in chosen] == [2, 1]
+    assert (outcome.text, outcome.reason, len(outcome.drafts)) == (None, REASONS["meaning"], 2)
 
 
 @pytest.mark.parametrize(

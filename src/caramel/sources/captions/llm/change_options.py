@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-from caramel.interfaces.scene_graph import Node, SceneGraph, Thesaurus
+from caramel.interfaces.scene_graph import Atom, Node, SceneGraph, Thesaurus
 from caramel.registry import GRAPH_PARSERS, THESAURI
 from caramel.sources.captions import words
 from caramel.sources.captions.llm.changes import Change
@@ -47,10 +47,10 @@ class ChangeOptions:
         """
         graph, thesaurus = _parse_caption(caption, self.spacy_model), _load_thesaurus(self.wordnet)
         if subtype == "swap_obj":
-            places = _swap_objects(graph, caption, thesaurus, self.spacy_model)
+            by_place = _swap_objects(graph, caption, thesaurus, self.spacy_model)
         else:
-            places = _LISTERS[subtype](graph, caption, thesaurus)
-        return [changes for changes in places if changes]
+            by_place = _LISTERS[subtype](graph, caption, thesaurus)
+        return [changes for changes in by_place if changes]
 
 
 @functools.lru_cache(CACHED)
@@ -58,7 +58,7 @@ def _parse_caption(caption: str, spacy_model: str) -> SceneGraph:
     """Return the scene graph of a caption, with nouns as they are written."""
     tokens = extract_words(caption)
     spans = combinations(range(len(tokens) + 1), 2)
-    written = frozenset(
+    written: frozenset[Atom] = frozenset(
         ("obj", " ".join(tokens[start:end])) for start, end in spans if end - start <= LONGEST
     )
     (graph,) = GRAPH_PARSERS["spacy"].load(spacy_model, written)([caption])
@@ -73,11 +73,11 @@ def _load_thesaurus(wordnet: str | None) -> Thesaurus:
 def _iter_nodes(graph: SceneGraph, caption: str) -> Iterator[Node]:
     """Yield the objects that the caption names once."""
     for node in graph.nodes:
-        if _occurs_once(caption, node.name):
+        if _is_named_once(caption, node.name):
             yield node
 
 
-def _occurs_once(caption: str, phrase: str) -> bool:
+def _is_named_once(caption: str, phrase: str) -> bool:
     return len([*iter_spans(caption, phrase)]) == 1
 
 
@@ -88,7 +88,7 @@ def _replace_objects(graph: SceneGraph, caption: str, thesaurus: Thesaurus) -> I
 
 def _replace_attributes(graph: SceneGraph, caption: str, thesaurus: Thesaurus) -> Iterator[list[Change]]:
     for node in graph.nodes:
-        for word in filter(functools.partial(_occurs_once, caption), node.attributes):
+        for word in filter(functools.partial(_is_named_once, caption), node.attributes):
             foils = thesaurus.list_foils("att", word, (node.name,))
             yield [Change("replace_att", word, foil) for foil in foils if foil not in node.attributes]
 
@@ -96,7 +96,7 @@ def _replace_attributes(graph: SceneGraph, caption: str, thesaurus: Thesaurus) -
 def _replace_relations(graph: SceneGraph, caption: str, thesaurus: Thesaurus) -> Iterator[list[Change]]:
     for edge in graph.edges:
         ends = (graph.nodes[edge.subject].name, graph.nodes[edge.object].name)
-        if _occurs_once(caption, edge.name):
+        if _is_named_once(caption, edge.name):
             yield [
                 Change("replace_rel", edge.name, foil)
                 for foil in thesaurus.list_foils("rel", edge.name, ends)
@@ -144,16 +144,16 @@ def _swap_objects(
     once = {node.name for node in _iter_nodes(graph, caption)} & whole
     for edge in graph.edges:
         names = first, second = graph.nodes[edge.subject].name, graph.nodes[edge.object].name
-        kinds = {_get_kind(name, thesaurus) for name in names}
+        categories = {_get_category(name, thesaurus) for name in names}
         groups = {_find_noun(name)[1] for name in names}
         alike = len(groups) == 1 and edge.name not in ("with", "of")
         directed = edge.name.endswith((*HORIZONTAL, *GAZE))
-        fits = len(kinds) == 1 and "" not in kinds and is_plural(first) == is_plural(second)
+        fits = len(categories) == 1 and "" not in categories and is_plural(first) == is_plural(second)
         if fits and (alike or directed) and {*names} <= once:
             yield [Change("swap_obj", first, second)]
 
 
-def _get_kind(name: str, thesaurus: Thesaurus) -> str:
+def _get_category(name: str, thesaurus: Thesaurus) -> str:
     """Return whether a noun names something living or an object; "" if it is neither, or unknown."""
     group = _find_noun(name)[1]
     if group in words.LIVING or thesaurus.is_more_general("obj", LIVING, name):
@@ -170,7 +170,7 @@ def _swap_attributes(graph: SceneGraph, caption: str, thesaurus: Thesaurus) -> I
         for one in first.attributes:
             for other in second.attributes:
                 crossed = one in second.attributes or other in first.attributes
-                once = _occurs_once(caption, one) and _occurs_once(caption, other)
+                once = _is_named_once(caption, one) and _is_named_once(caption, other)
                 if not crossed and once and _is_same_kind(one, other, first.name, thesaurus):
                     yield [Change("swap_att", one, other)]
 

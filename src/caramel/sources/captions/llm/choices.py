@@ -75,8 +75,10 @@ def _draw_changes(
     lister: ChangeLister, caption: str, subtype: str, rng: np.random.Generator
 ) -> Iterator[Change]:
     """Yield up to ``TRIED`` changes in a drawn order, one of each place in turn: nouns differ much in their number."""
-    places = lister.list_changes(caption, subtype)
-    shuffled = [[places[i][k] for k in rng.permutation(len(places[i]))] for i in rng.permutation(len(places))]
+    by_place = lister.list_changes(caption, subtype)
+    shuffled = [
+        [by_place[i][k] for k in rng.permutation(len(by_place[i]))] for i in rng.permutation(len(by_place))
+    ]
     in_turn = (change for turn in zip_longest(*shuffled) for change in turn if change is not None)
     return islice(in_turn, TRIED)
 

@@ -93,6 +93,8 @@ def write_negative(
             proposal = yield from propose_concept(caption, subtype, concept, image_words, attempt, rules)
         if isinstance(proposal, Failure):
             reason, failed = proposal.reason, (*failed, *proposal.failed)
+            if reason == NO_OPTION and drafts:  # all options were refused
+                return Outcome(None, attempt, drafts[-1].reason, tuple(drafts))
             if reason in FINAL:
                 return Outcome(None, attempt, reason, tuple(drafts))
             continue
