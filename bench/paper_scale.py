@@ -15,7 +15,6 @@ Prints one JSON object: seconds and peak memory of each part, with reading and w
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -61,7 +60,10 @@ def write_tables(folder: Path, count: int) -> None:
 
     def draw_texts(rows: int, length: int) -> pd.Series:
         columns = [pd.Series(words[rng.integers(0, len(words), rows)], dtype="str") for _ in range(length)]
-        return columns[0].str.capitalize().str.cat(columns[1:], sep=" ") + "."
+        text = columns[0].str.capitalize()
+        for column in columns[1:]:
+            text = text + " " + column
+        return text + "."
 
     number = pd.Series(np.arange(pairs))
     pair_id = number.astype("str").str.zfill(7)
@@ -75,8 +77,9 @@ def write_tables(folder: Path, count: int) -> None:
     negatives = pd.DataFrame({"pair_id": own, "subtype": pd.Series(subtype, dtype="str")})
     negatives["negative_id"] = negatives["pair_id"] + ":" + negatives["subtype"]
     negatives["type"] = negatives["subtype"].str.partition("_")[0]
-    known = {"generator": "made up", "seed": SEED, "attempt": 1, "compounds": None}
-    negatives = negatives.assign(negative_caption=draw_texts(count, 10), **known)
+    negatives = negatives.assign(
+        negative_caption=draw_texts(count, 10), generator="made up", seed=SEED, attempt=1, compounds=None
+    )
     write_table(NEGATIVES, build_frame(NEGATIVES, negatives), folder / "negatives.parquet")
     scores = [
         negatives[["negative_id"]].assign(
@@ -133,10 +136,14 @@ def run_images(folder: Path) -> int:
 
 def run_gate(folder: Path) -> int:
     """Validate the captions; return the number of negatives."""
-    tables = [read_table(t, folder / f"{t.name}.parquet") for t in (PAIRS, NEGATIVES, PARAPHRASES)]
+    pairs, negatives, paraphrases = (
+        read_table(table, folder / f"{table.name}.parquet") for table in (PAIRS, NEGATIVES, PARAPHRASES)
+    )
     params = read_yaml(ROOT / "params.yaml", "")["validate_captions"]
     gates.validate_captions(
-        *tables,
+        pairs,
+        negatives,
+        paraphrases,
         read_by_scorer(folder / "scores.parquet"),
         build_frame(NEGATIVES, []),
         thresholds=gates.CaptionThresholds(**{**params, "blind_tolerance": 0.5, "acceptance": "not_refuted"}),
@@ -145,7 +152,7 @@ def run_gate(folder: Path) -> int:
         folder=ROOT / "expectations",
         docs_folder=folder / "docs",
     )
-    return len(tables[1])
+    return len(negatives)
 
 
 def run_select(folder: Path) -> int:
@@ -200,7 +207,9 @@ def run_part(part: str, folder: Path) -> dict[str, Any]:
     """Run one part in this process; return its number of rows, seconds and peak memory."""
     start = time.perf_counter()
     rows = PARTS[part](folder)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    # Not ``ru_maxrss``: a new process inherits its parent's.
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    peak = int(status.partition("VmHWM:")[2].split()[0]) / 2**20  # of kB
     return {"rows": rows, "seconds": round(time.perf_counter() - start, 1), "peak_gb": round(peak, 2)}
 
 

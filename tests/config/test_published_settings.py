@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from caramel.config.profiles import read_profile
+from caramel.config.validate import iter_unmet_names
+from caramel.errors import ConfigError
 from caramel.io.safe_yaml import parse_yaml
 
 ROOT = Path(__file__).parents[2]
@@ -44,3 +46,18 @@ def test_a_profile_has_the_published_settings_or_its_header_says_what_differs(pr
 def test_every_published_setting_has_its_place_in_a_paper() -> None:
     assert all(row["paper"] and row["place"] for row in ROWS)
     assert len({(row["profile"], row["key"]) for row in ROWS}) == len(ROWS) > 50
+
+
+@pytest.mark.parametrize("profile", ["bivlc", "trohn"])
+def test_no_candidate_and_a_judge_that_calibrates_nothing_are_refused(profile: str) -> None:
+    with pytest.raises(ConfigError, match=r"synthesize\.candidates = 0"):
+        read_profile(profile, {"synthesize.candidates": "0"}, ROOT)
+    sets = {
+        "filter_images.judge": "none",
+        "filter_images.faithfulness_threshold": "null",
+        "assemble.positives": "drawn",
+    }
+    _, config = read_profile(profile, {**sets, "assemble.training": "all"}, ROOT)
+    problems = "\n".join(iter_unmet_names(config))
+    assert "filter_images.judge = 'none' has nothing to calibrate" in problems
+    assert "assemble.training = 'all' needs assemble.positives = 'source'" in problems
