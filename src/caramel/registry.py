@@ -190,7 +190,7 @@ JUDGES: Registry[JudgeFactory] = Registry(
         "world": "caramel.sources.images.judges:reading_judge",
         "clip": "caramel.sources.images.judges:clip_judge",
         "people": "caramel.sources.images.people_judge:load_people_judge",
-        "none": "caramel.sources.images.judges:no_judge",
+        "none": "caramel.sources.images.judges:build_no_judge",
     },
 )
 

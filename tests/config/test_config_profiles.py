@@ -30,7 +30,9 @@ def test_every_profile_parses_and_names_itself_and_known_backends(name: str, pro
     assert config.profile == name
     assert config.scenes.source in SOURCES
     assert config.negatives.backend in WRITERS
-    assert {*config.scores.scorers, *config.refine.scorers} <= set(SCORERS)
+    selected = config.select_negatives.scorers if config.select_negatives else ()
+    specs = [*config.scores.scorers, *config.refine.scorers, *selected]
+    assert {spec.partition(":")[0] for spec in specs} <= set(SCORERS)
     assert set(config.refine.scorers) <= set(config.scores.scorers)
     assert config.filter_images.judge in JUDGES
 

@@ -93,5 +93,5 @@ def _read_sums(folder: Path) -> dict[str, str]:
                     f"{str(path)!r}, line {number}: {format_value(line)} is not a SHA-256 and a file name. "
                     f"Write the file with `sha256sum`, or remove it."
                 )
-            sums[name.strip().removeprefix("*").removeprefix("./")] = digest
+            sums[name.strip().removeprefix("*").removeprefix("./").removeprefix("images/")] = digest
     return sums

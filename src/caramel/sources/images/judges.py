@@ -133,7 +133,7 @@ def reading_judge(*, allow_unmentioned_objects: bool, **unused: object) -> Readi
     return ReadingJudge(allow_unmentioned_objects)
 
 
-def no_judge(**unused: object) -> NoJudge:
+def build_no_judge(**unused: object) -> NoJudge:
     """Return the judge that accepts every image."""
     return NoJudge()
 

@@ -38,10 +38,13 @@ def build_method_rows(rows: pd.DataFrame, method: Method, unit: Unit) -> pd.Data
         return usable
     single = usable.explode(LISTS, ignore_index=True)
     single = single[single[_get_column(method)].notna()].reset_index(drop=True)
-    # ``explode`` turns the missing images into NaN.
-    return single.assign(
-        **{name: [[value] if isinstance(value, str) else [None] for value in single[name]] for name in LISTS}
-    )
+    for name in LISTS:  # ``explode`` turns the missing images into NaN
+        single[name] = pd.Series(
+            [[value if isinstance(value, str) else None] for value in single[name]],
+            single.index,
+            dtype=object,
+        )
+    return single
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,6 @@ def _compute_accuracy(features: Features) -> float:
             )
     similarity = images @ texts.T
     image_right = text_ids[similarity.argmax(1)] == image_ids
-    asked = text_ids != NO_IMAGE
-    text_right = (image_ids[similarity.argmax(0)] == text_ids)[asked]
+    is_owned = text_ids != NO_IMAGE
+    text_right = (image_ids[similarity.argmax(0)] == text_ids)[is_owned]
     return float(image_right.float().mean() + text_right.float().mean()) / 2
