@@ -254,6 +254,24 @@ def test_the_files_of_a_model_are_hashed_once_for_all_benchmarks(
     assert hashed == ["a=counting:16", "b=matching:4"]
 
 
+def test_a_process_reads_a_benchmark_once_for_all_models_and_again_once_it_has_changed(
+    source: BenchmarkSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    original = evaluating.list_image_keys
+    monkeypatch.setattr(
+        evaluating,
+        "list_image_keys",
+        lambda *of: read.append("images") or original(*of),  # type: ignore[func-returns-value]
+    )
+    first = run(source, "a=counting:16", "b=counting:16")
+    assert read == ["images"]
+    Path("images", f"{0:012}.jpg").write_bytes(jpeg(99))
+    second = run(source, "a=counting:16", "b=counting:16")
+    assert read == ["images"] * 2
+    assert not second.similarities["images_hash"].equals(first.similarities["images_hash"])
+
+
 def test_changed_candidates_are_ranked_anew(source: BenchmarkSource, tmp_path: Path) -> None:
     """The texts in their order, and the rows, are the same in both; only the pool of the second row is not."""
     folder = tmp_path / "whatsup"

@@ -135,15 +135,15 @@ def _create_tokenizer(text: Mapping[str, Any], vocabulary: Path | None) -> Token
     if vocabulary is not None and vocabulary.exists():
         with translate_load_errors(str(vocabulary)):
             _check_vocabulary(vocabulary)
-            own = Vocabulary(compute_file_hash(vocabulary), str(vocabulary))
-            custom = load_simple_tokenizer(own, length, json.dumps(options))
+            merges = Vocabulary(compute_file_hash(vocabulary), str(vocabulary))
+            custom = load_simple_tokenizer(merges, length, json.dumps(options))
         if custom.vocab_size != text.get("vocab_size", ENTRIES):
             raise BackendError(
                 f"{str(vocabulary)!r} has {custom.vocab_size} tokens, but the config of the model states "
                 f"{text.get('vocab_size', ENTRIES)}: it is damaged, or belongs to another model. Create or "
                 f"download it again."
             )
-        return Tokenizer(custom, own.content, 0, custom.vocab_size - 1)
+        return Tokenizer(custom, merges.content, 0, custom.vocab_size - 1)
     if text.get("hf_tokenizer_name"):
         return _load_hf_tokenizer(get_tokenizer_source(text, vocabulary), length, options, text)
     with translate_load_errors(f"tokenizer_kwargs {options!r}"):

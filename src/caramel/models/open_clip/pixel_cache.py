@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
 CACHED_IMAGES = 2**14  # images whose pixels a process keeps
-LARGEST = 64 * 64  # pixels of an image that is kept, so that all take at most 200 MB
+LARGEST = 64 * 64  # pixels of an image that is kept: at most 200 MB for all of them, and their encoded files
 
 
 @dataclass(frozen=True)

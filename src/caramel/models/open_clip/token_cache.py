@@ -32,7 +32,7 @@ def load_simple_tokenizer(vocabulary: Vocabulary | None, length: int, options: s
     """
     from open_clip.tokenizer import SimpleTokenizer
 
-    own = {} if vocabulary is None else {"bpe_path": vocabulary.path}
-    tokenizer: Any = SimpleTokenizer(**own, context_length=length, **json.loads(options))
+    merges = {} if vocabulary is None else {"bpe_path": vocabulary.path}
+    tokenizer: Any = SimpleTokenizer(**merges, context_length=length, **json.loads(options))
     tokenizer.encode = functools.lru_cache(CACHED_TEXTS)(tokenizer.encode)
     return tokenizer
