@@ -1,12 +1,14 @@
-"""Commands that write a file, each in a process of its own: only a plain file is replaced, a device or FIFO is written into."""
+"""Commands that write a file: only a plain file is replaced, a device or FIFO is written into."""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +17,10 @@ import pytest
 from released_projects import made
 from special_files import REFUSED, describe, make_null, make_refused
 
+from caramel import cli
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame, write_table
 
-CARAMEL = str(Path(sys.executable).with_name("caramel"))
 BENCHMARK = "sugarcrepe"
 FILES = {  # command -> its arguments before the file, and how the file starts
     "table": (["table", "../run", "--benchmark", BENCHMARK, "--no-published", "--out"], "|"),
@@ -66,16 +68,17 @@ def out(project: Path, tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-def run(arguments: list[str], project: Path, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [CARAMEL, *arguments],
-        cwd=project,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        **options,
-    )
+def run(arguments: list[str], project: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command in the project and in this process: what it imports takes longer than what it does."""
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        chdir(project),
+        redirect_stdout(out),
+        redirect_stderr(err),
+        pytest.raises(SystemExit) as ended,
+    ):
+        cli.main(arguments)
+    return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out.getvalue(), err.getvalue())
 
 
 @pytest.mark.parametrize(
@@ -129,7 +132,8 @@ def test_a_file_is_written_to_a_fifo_which_stays(command: str, project: Path, ou
 
 def test_a_table_is_written_to_standard_output(project: Path) -> None:
     arguments, start = FILES["table"]
-    done = run([*arguments, "/dev/stdout"], project)
+    command = [str(Path(sys.executable).with_name("caramel")), *arguments, "/dev/stdout"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done
     assert done.stdout.startswith(start)
     assert Path("/dev/stdout").is_symlink()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,20 +32,15 @@ def test_one_model_in_two_runs_is_not_counted_twice_in_a_table(eval_call: Call) 
     assert "Several runs hold model 'blind:length' on 'sugarcrepe'" in err
 
 
-def test_table_takes_what_metrics_wrote(tmp_path: Path) -> None:
+def test_table_takes_what_metrics_wrote(call: Call) -> None:
     """Others' verdicts have no rule of a score: no published row by one stands beside them."""
-
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [str(Path(sys.executable).with_name("caramel")), *arguments]
-        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
-
     rows = "".join(f"{n}.jpg,swap_obj,{n % 4 != 0}\n" for n in range(8))
-    (tmp_path / "theirs.csv").write_text("filename,subtype,correct\n" + rows)
-    assert run("metrics", "--benchmark", "sugarcrepe", "theirs.csv", "--out", "theirs").returncode == 0
-    found = run("table", "theirs", "--benchmark", "sugarcrepe", "--subset", "all")
-    assert (found.returncode, found.stderr) == (0, "")
-    assert re.search(r"\| theirs +\| 75\.0", found.stdout)
-    assert "CLIP ViT-B/32" not in found.stdout
-    shutil.copytree(tmp_path / "theirs", tmp_path / "again")
-    twice = run("table", "theirs", "again", "--benchmark", "sugarcrepe")
-    assert (twice.returncode, "Several runs hold the model 'theirs'" in twice.stderr) == (1, True)
+    Path("theirs.csv").write_text("filename,subtype,correct\n" + rows)
+    assert call("metrics", "--benchmark", "sugarcrepe", "theirs.csv", "--out", "theirs")[0] == 0
+    code, out, err = call("table", "theirs", "--benchmark", "sugarcrepe", "--subset", "all")
+    assert (code, err) == (0, "")
+    assert re.search(r"\| theirs +\| 75\.0", out)
+    assert "CLIP ViT-B/32" not in out
+    shutil.copytree("theirs", "again")
+    code, _, err = call("table", "theirs", "again", "--benchmark", "sugarcrepe")
+    assert (code, "Several runs hold the model 'theirs'" in err) == (1, True)

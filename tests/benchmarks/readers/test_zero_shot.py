@@ -3,13 +3,12 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from published_b import SPECS, Verdict, agrees, draw, is_telling, know_failing, score_of, scored, verdict
 
+from caramel import cli
 from caramel.benchmarks.image_files import check_images
 from caramel.benchmarks.readers.zero_shot import BENCHMARK, TEMPLATES
 from caramel.errors import DataError
@@ -216,20 +215,15 @@ def test_a_number_is_a_name_where_it_is_stated_and_an_id_of_wordnet_never_is(tmp
         BENCHMARK.load_rows(tmp_path, tmp_path)
 
 
-def test_the_command_refuses_ids_before_any_model_is_loaded(tmp_path: Path) -> None:
+def test_the_command_refuses_ids_before_any_model_is_loaded(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for number, folder in enumerate(("n01440764", "n01443537")):
         draw(tmp_path / "zero_shot" / folder / "0.png", number)
-    command = [str(Path(sys.executable).with_name("caramel")), "eval", "--model", "ViT-B-32:openai"]
-    command += [
-        "--benchmark",
-        "zero_shot",
-        "--data",
-        str(tmp_path),
-        "--out",
-        str(tmp_path / "out"),
-        "--dry-run",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode != 0
-    assert "named by ids, which are not words" in done.stdout + done.stderr
-    assert "n01440764" in done.stdout + done.stderr
+    places = ["--data", str(tmp_path), "--out", str(tmp_path / "out")]
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["eval", "--model", "ViT-B-32:openai", "--benchmark", "zero_shot", *places, "--dry-run"])
+    assert ended.value.code != 0
+    said = "".join(capsys.readouterr())
+    assert "named by ids, which are not words" in said
+    assert "n01440764" in said

@@ -1,6 +1,7 @@
 """Giveaways that are planted in pictures of the world are found, and nothing is where there is none."""
 
 import io
+from functools import cache
 
 import numpy as np
 import pytest
@@ -60,6 +61,7 @@ def nearer_the_middle(scene, negative, rng):
     return scene + (0 if not negative else -4 if np.median(scene) >= 220 else 4)
 
 
+@cache
 def told(plant, pairs, seed=0):
     """Return each attacker's accuracy and interval."""
     sides = pictures(pairs, plant, seed)

@@ -22,10 +22,12 @@ from caramel.utils.resampling import CrossValidation
 PAIRS = 40
 
 
-@pytest.fixture(autouse=True)
-def _brief(monkeypatch):
-    monkeypatch.setattr(network, "STEPS", 2)
-    monkeypatch.setattr(network, "EPOCHS", 1)
+@pytest.fixture(scope="module", autouse=True)
+def _brief():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "STEPS", 2)
+        patch.setattr(network, "EPOCHS", 1)
+        yield
 
 
 def world(seed=0):
@@ -60,7 +62,7 @@ def made():
     return world()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def found(made):
     return compute_image_scores(*made, folds=4, seed=3, split="test")
 

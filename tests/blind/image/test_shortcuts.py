@@ -14,11 +14,13 @@ from caramel.utils.resampling import CrossValidation
 PAIRS = 120
 
 
-@pytest.fixture(autouse=True)
-def _brief(monkeypatch):
+@pytest.fixture(scope="module", autouse=True)
+def _brief():
     """Train the network for a moment: what it learns has tests of its own."""
-    monkeypatch.setattr(network, "STEPS", 2)
-    monkeypatch.setattr(network, "EPOCHS", 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(network, "STEPS", 2)
+        patch.setattr(network, "EPOCHS", 1)
+        yield
 
 
 def encoded(pixels: np.ndarray, kind: str = "JPEG", **settings) -> bytes:
@@ -56,6 +58,12 @@ def softened(rng) -> bytes:
     pixels = scene(rng)
     blurred = sum(np.roll(pixels, (i, j), (0, 1)) for i in (-1, 0, 1) for j in (-1, 0, 1)) / 9
     return encoded(blurred, quality=85)
+
+
+@pytest.fixture(scope="module")
+def nothing_planted():
+    """What is found in images of one kind."""
+    return find_shortcuts(*sets(plain, plain), folds=5)
 
 
 def overall(found):
@@ -104,8 +112,8 @@ def test_several_weak_shortcuts_are_stronger_together():
     assert overall(found)["micro"] > found.features["accuracy"].max()
 
 
-def test_every_feature_has_its_row_most_telling_first():
-    found = find_shortcuts(*sets(plain, plain), folds=5)
+def test_every_feature_has_its_row_most_telling_first(nothing_planted):
+    found = nothing_planted
     assert sorted(found.features["feature"]) == sorted(FEATURES)
     assert found.features["accuracy"].is_monotonic_decreasing
     constant = found.features.set_index("feature").loc["width"]
@@ -126,12 +134,12 @@ def test_the_order_of_rows_changes_nothing():
     assert first.figures == second.figures
 
 
-def test_texts_and_images_that_both_tell_match_without_their_relation():
+def test_texts_and_images_that_both_tell_match_without_their_relation(nothing_planted):
     found = find_shortcuts(*sets(plain, lambda rng: encoded(scene(rng), "PNG")), folds=5)
     joint = found.joint["features"]
     assert list(joint) == ["group_match"]
     assert joint["group_match"]["value"] > 0.9
-    alike = find_shortcuts(*sets(plain, plain), folds=5).joint["features"]
+    alike = nothing_planted.joint["features"]
     assert alike["group_match"]["ci_low"] < 0.5
 
 

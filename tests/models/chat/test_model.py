@@ -33,6 +33,7 @@ from PIL import Image
 
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import Chooser, Question, Reply
+from caramel.models.chat import endpoint
 from caramel.models.chat.endpoint import KEY, Endpoint
 from caramel.models.chat.model import ChatModel, encode_data_url, list_chat_problems, load_chat
 from caramel.models.chat.responses import LARGEST
@@ -146,7 +147,8 @@ def test_passing_trouble_is_tried_again_and_lasting_trouble_is_a_failure(
     assert len(server.requests) == 2 + 4
 
 
-def test_a_server_that_hangs_is_given_up(server: ChatServer) -> None:
+def test_a_server_that_hangs_is_given_up(server: ChatServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "SLOWEST", 10_000)  # tokens per second, else the text has 16 s, twice
     reply = one(server, lambda request, number: HANG, timeout=0.1, max_attempts=2)
     assert reply.text is None
     assert "timed out" in reply.problem
