@@ -262,13 +262,13 @@ def open_worker_pool(gpus: float) -> Iterator[tuple[WorkerPool, Callable[[], Non
         try:
             yield _POOL[0], check_session
         except BaseException:
-            _abandon_pool(_POOL.pop())
+            _drop_pool(_POOL.pop())
             raise
         if not is_session_shared():
             end_workers()
 
 
-def _abandon_pool(pool: WorkerPool) -> None:
+def _drop_pool(pool: WorkerPool) -> None:
     """End the workers of a map that failed.
 
     Ray would end workers without references too. But whoever keeps the error keeps its frames, which refer to
