@@ -77,7 +77,7 @@ def reproduce_tables(
     compute: ComputeOptions,
     bootstrap: Bootstrap,
 ) -> None:
-    """Measure published tables again, and put the figures beside the published ones.
+    """Measure published tables again, beside their figures.
 
     Scores the models of the tables' rows as `caramel eval` does, each with an MLflow run, and writes PAPER.md and
     PAPER.csv to --out. A model or benchmark that is missing or fails is reported, and the others are scored. The same
