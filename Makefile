@@ -91,10 +91,11 @@ repro: env
 # Three processes on two cores: while one waits for a server or for Ray, the others work.
 PYTEST := pytest -n 3 --dist loadscope --no-loadscope-reorder
 
-# Compile the bytecode once. In a new environment, all test processes would otherwise compile it at the same time.
+# Compile the bytecode once, that of the tests too: collecting them imports it. In a new environment, all test processes would
+# otherwise compile it at the same time. Functions import what HEAVY names; the tests' modules import the rest.
 HEAVY := diffusers, dvc.repo, great_expectations, matplotlib.pyplot, mlflow, open_clip, ray.tune, sentence_transformers, torch._dynamo
-$(VENV)/compiled: $(VENV)/dev
-	@python -c 'import $(HEAVY)'
+$(VENV)/compiled: $(VENV)/dev $(VENV)/models
+	@python -c 'import pytest; pytest.main(["--collect-only", "-qq"]); import $(HEAVY)' > /dev/null 2>&1
 	@touch $@
 
 # mypy runs beside the tests; its output comes last.
