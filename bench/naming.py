@@ -39,7 +39,7 @@ VERBS = frozenset(
         """
     accept add aggregate align allow answer append apply ask assemble assign audit be begin bring build cache call cap carry cast
     change check choose claim clean clear close collect combine compare complete compose compress compute convert copy correct count
-    create crop cut deal decode deduplicate delete derive describe detect determine disable discard dispatch distribute divide download
+    create crop cut deal decide decode deduplicate delete derive describe detect determine disable discard dispatch distribute divide download
     draw drop dump embed enable encode end ensure enumerate escape estimate evaluate exclude expand explain export extend extract fetch
     fill filter find finish fit fix flatten flip fold follow forbid forget format forward freeze gather generate get give group guard
     guess handle hash hide hold import include infer init initialise insert inspect install interleave interpolate intersect invert is

@@ -4,7 +4,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from caramel.annotation.agreement.decision_agreement import log_agreement, summarise_decisions
 from caramel.config.schema import Config
+from caramel.config.validate import PEOPLE
+from caramel.interfaces.judge import JudgedImages
 from caramel.io.files import write_json
 from caramel.io.image_store import ImageStore, rewrite_shard_paths
 from caramel.registry import JUDGES
@@ -24,26 +27,29 @@ OUT, DRAWN, SOURCE = (Path("data", stage) for stage in ("filter_images", "synthe
 def filter_images(config: Config) -> None:
     """Write data/filter_images/{choices,images,rejects}.parquet and metrics.json."""
     section = config.filter_images
-    settings: dict[str, Any] = {
-        "checkpoint": "data/base",
-        "device": config.run.device,
-        "allow_unmentioned_objects": config.scenes.allow_unmentioned_objects,
-    }
     pairs = read_table(PAIRS, "data/refine/pairs.parquet")
     read_negatives = partial(read_table, NEGATIVES, "data/refine/negatives.parquet")
     candidates = read_table(CANDIDATES, DRAWN / "candidates.parquet")
     images = read_table(IMAGES, DRAWN / "images.parquet")
+    negatives = read_negatives(only=("negative_id", set(candidates["negative_id"])))
+    settings: dict[str, Any] = {
+        "checkpoint": "data/base",
+        "device": config.run.device,
+        "allow_unmentioned_objects": config.scenes.allow_unmentioned_objects,
+        "judged": JudgedImages(config.annotation.data_dir, candidates, images, negatives, pairs),
+    }
     filtered = calibrate_and_filter(
         candidates,
         images,
         ImageStore(DRAWN / "images.parquet", images),
-        read_negatives(only=("negative_id", set(candidates["negative_id"]))),
+        negatives,
         pairs,
         source_files=ImageStore(SOURCE / "images.parquet", read_table(IMAGES, SOURCE / "images.parquet")),
         calibration_negatives=read_negatives(
             only=("pair_id", set(pairs.loc[pairs["split"] == SPLIT, "pair_id"]))
         ),
         judge=JUDGES[section.judge](**settings),
+        ambiguity_judge=JUDGES[section.ambiguity](**settings) if section.ambiguity else None,
         second_judge=JUDGES[section.second_judge](**settings) if section.second_judge else None,
         settings=FilterSettings(
             faithfulness_threshold=section.faithfulness_threshold,
@@ -55,7 +61,12 @@ def filter_images(config: Config) -> None:
     write_table(CHOICES, filtered.choices, OUT / "choices.parquet")
     write_table(IMAGES, rewrite_shard_paths(filtered.images, DRAWN, OUT), OUT / "images.parquet")
     write_table(REJECTS, filtered.rejects, OUT / "rejects.parquet")
-    write_json(OUT / "metrics.json", filtered.metrics)
+    metrics = filtered.metrics
+    if PEOPLE in (section.judge, section.ambiguity):
+        agreement = summarise_decisions(config.annotation.data_dir)
+        log_agreement(config.annotation.data_dir, agreement)
+        metrics["people"] = {record["task"]: record for record in agreement}
+    write_json(OUT / "metrics.json", metrics)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def synthesize(config: Config) -> None:
         build(hold_out(negatives, pairs, count=section.grid_captions, seed=section.seed)),
         drawing,
         **section.grid.model_dump(),
-        judge=config.filter_images.judge,
+        judge=section.grid_judge or config.filter_images.judge,
         judge_checkpoint="data/base",
         allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas as pd
+
 from caramel.config.schema import Config
 from caramel.gates import gates, suites
 from caramel.io.image_store import ImageStore
+from caramel.io.readers import read_json
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
@@ -30,6 +33,9 @@ def validate_benchmark(config: Config) -> None:
         ImageStore(index, images),
         read_table(SCORES, "data/refine/scores.parquet", only=("negative_id", set(instances["instance_id"]))),
         read_table(SCORES, "data/image_scores/scores.parquet"),
+        agreement=pd.DataFrame(
+            [*read_json(Path("data/filter_images/metrics.json")).get("people", {}).values()]
+        ),
         thresholds=gates.BenchmarkThresholds(**config.validate_benchmark.model_dump()),
         folds=config.scores.folds,
         image_folds=config.image_scores.folds,

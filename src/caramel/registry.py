@@ -100,6 +100,7 @@ WRITERS: Registry[Writer] = Registry(
         "lexicon": "caramel.sources.captions.lexicon:lexicon_negatives",
         "given": "caramel.sources.captions.precomputed:given_negatives",
         "language_model": "caramel.sources.captions.llm.writer:language_negatives",
+        "people": "caramel.sources.captions.corrected:read_corrected_paraphrases",
     },
 )
 
@@ -187,6 +188,7 @@ JUDGES: Registry[JudgeFactory] = Registry(
     {
         "world": "caramel.sources.images.judges:reading_judge",
         "clip": "caramel.sources.images.judges:clip_judge",
+        "people": "caramel.sources.images.people_judge:load_people_judge",
     },
 )
 

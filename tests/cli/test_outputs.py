@@ -135,6 +135,8 @@ def test_every_command_that_writes_is_tried() -> None:
     elsewhere |= {"crepe index", "crepe systematicity", "crepe productivity"}  # test_crepe_sets.py
     elsewhere |= {"annotate answers", "annotate export"}  # tests/cli/annotate: what they read is a task
     elsewhere |= {"batch write"}  # test_batch_command.py: what it reads is a project
+    # test_annotation_decisions.py
+    elsewhere |= {"annotate agreement", "annotate baseline", "annotate decide"}
     assert writing == {arguments[0] for arguments in CASES.values()} | elsewhere
 
 

@@ -47,6 +47,14 @@ def test_the_default_names_nothing_that_is_missing() -> None:
     [
         ({"negatives__backend": "wrold"}, "negatives.backend: .*Did you mean 'world'"),
         ({"filter_images__second_judge": "clop"}, "filter_images.second_judge: .*'clip'"),
+        ({"filter_images__ambiguity": "clop"}, "filter_images.ambiguity: .*'clip'"),
+        ({"filter_images__judge": "people"}, "'people' needs synthesize.grid_judge"),
+        (
+            {"filter_images__judge": "people", "filter_images__faithfulness_threshold": None},
+            "'people' needs a filter_images.faithfulness_threshold",
+        ),
+        ({"filter_images__second_judge": "people"}, "filter_images.second_judge = 'people' is not supported"),
+        ({"negatives__backend": "people"}, "negatives.backend = 'people' is not supported"),
         ({"scores__scorers": ["length", "lenght"]}, "scores.scorers = 'lenght': .*'length'.*vera:FOLDER"),
         ({"refine__scorers": ["vera"]}, "refine.scorers = 'vera': .*needs a model"),
         ({"refine__scorers": ["length:x"]}, "refine.scorers = 'length:x': .*takes no target"),

@@ -9,6 +9,7 @@ import annotation_answers
 import corpus
 import graphs
 import hostile
+import people
 import projects
 import releases
 import served
@@ -54,6 +55,8 @@ OWN = (
     "work/",
 )  # of a project of one's own
 
+PEOPLE = "annotate"
+INSTANCES = "--instances data/instances.parquet --out out"
 BLIND = "--out out --scorer length --folds 2"
 AUDIT = f"audit data/mine.csv {BLIND}"
 REFINE = (
@@ -222,6 +225,14 @@ def _results() -> list[Target]:
         _target("table", projects.runs, two, ours, files=ran, weight=2),
         _target("table answers", projects.answers, TABLE, files=("data/a/*",), weight=2),
         _target("table options", projects.runs, two, weight=2, **plain),
+        _target("annotate agreement", people.answers, f"{PEOPLE} agreement data/fits.parquet", weight=2),
+        _target(
+            "annotate decide", people.answers, f"{PEOPLE} decide data/fits.parquet --out d.parquet", weight=2
+        ),
+        _target(
+            "annotate options", people.answers, f"{PEOPLE} agreement data/fits.parquet", weight=2, **plain
+        ),
+        _target("annotate baseline", people.baseline, f"{PEOPLE} baseline data/base.parquet {INSTANCES}"),
         _target("benchmarks options", projects.nothing, "benchmarks sugarcrepe", **plain),
     ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -104,7 +104,11 @@ def check_captions(
 
 
 def check_benchmark(
-    t: Frames, docs: Path, exempt: tuple[str, ...] = ("add",), folds: int = 5
+    t: Frames,
+    docs: Path,
+    exempt: tuple[str, ...] = ("add",),
+    folds: int = 5,
+    agreement: Sequence[dict[str, object]] = (),
 ) -> list[SuiteSummary]:
     known = {"width": 4, "height": 4, "source": "world", "split": "test"}
     files = t["files"].assign(**known).to_dict("records")
@@ -115,6 +119,7 @@ def check_benchmark(
         stored(docs / "data" / "images.parquet", files),
         t["scores"],
         t["image_scores"],
+        agreement=pd.DataFrame(agreement),
         thresholds=gates.BenchmarkThresholds(
             blind_tolerance=0.1,
             acceptance="not_refuted",
@@ -122,6 +127,7 @@ def check_benchmark(
             image_tolerance=0.1,
             image_exempt=("add_obj", "add_att"),
             max_subtype_share=0.5,
+            min_kappa=0.4,
         ),
         folds=folds,
         image_folds=4,
@@ -566,3 +572,31 @@ def test_what_follows_from_a_contract_is_in_the_suite_and_not_in_its_file() -> N
         checked = [(part["type"], part["kwargs"]) for part in suite["expectations"]]
         assert all(checked.count(one) == 1 for one in checked), "nothing stands twice"
     assert with_contract == {"pairs", "negatives", "paraphrases", "instances", "training", "images"}
+
+
+AGREEMENT = {"task": "choose", "krippendorff_alpha": 0.6, "ci_low": 0.5, "ci_high": 0.7, "pairable": 100}
+UNKNOWN = {"krippendorff_alpha": None, "ci_low": None, "ci_high": None}
+
+
+def test_people_who_agree_pass_and_without_people_there_is_nothing_to_check(tmp_path: Path) -> None:
+    same = AGREEMENT | UNKNOWN | {"task": "fits"}  # all answers are the same
+    assert "agreement" in {s.suite for s in check_benchmark(clean(), tmp_path, agreement=[AGREEMENT, same])}
+    assert "agreement" not in {s.suite for s in check_benchmark(clean(), tmp_path)}
+
+
+@pytest.mark.parametrize(
+    ("change", "column"),
+    [({"krippendorff_alpha": 0.39}, "krippendorff_alpha"), (UNKNOWN | {"pairable": 0}, "pairable")],
+)
+def test_people_who_do_not_agree_or_were_not_compared_stop_the_gate(
+    tmp_path: Path, change: dict[str, object], column: str
+) -> None:
+    rows = [AGREEMENT, AGREEMENT | {"task": "fits"} | change]
+    with pytest.raises(GateError, match=rf"(?s)on {column}: 1 of 2 rows fail.*task='fits'"):
+        check_benchmark(clean(), tmp_path, agreement=rows)
+
+
+def test_an_agreement_that_few_items_show_is_a_warning(tmp_path: Path) -> None:
+    rows = [AGREEMENT | {"ci_low": 0.2}]
+    (summary,) = (s for s in check_benchmark(clean(), tmp_path, agreement=rows) if s.suite == "agreement")
+    assert [(f.columns, f.severity) for f in summary.findings if not f.success] == [(("ci_low",), "warning")]

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from caramel.config.fields import Section
 from caramel.config.renamed import RENAMED
+from caramel.config.sections.annotation import Annotation
 from caramel.config.sections.captions import Negatives, Refine, Scenes, Scores, TrainWriter, ValidateCaptions
 from caramel.config.sections.images import (
     Assemble,
@@ -35,6 +36,7 @@ class Config(Section):
 
     profile: str
     run: Run
+    annotation: Annotation
     scenes: Scenes
     train_writer: TrainWriter
     negatives: Negatives

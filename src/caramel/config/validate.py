@@ -28,6 +28,7 @@ from caramel.registry import (
     Registry,
 )
 
+PEOPLE = "people"  # backend of what people decided
 _CHAT = re.compile(r"([^=]*=)?chat:")
 # Benchmarks that stage ``evaluate`` adds itself.
 BUILT_IN = ("instances", "instances_source", "held_out_retrieval", "world_classes", "zero_shot")
@@ -63,7 +64,9 @@ def iter_unmet_names(config: Config) -> Iterator[str]:
         ("train_generator.backend", GENERATORS, config.train_generator.backend),
         ("pretrain.backend", BASES, config.pretrain.backend),
         ("filter_images.judge", JUDGES, images.judge),
+        ("filter_images.ambiguity", JUDGES, images.ambiguity),
         ("filter_images.second_judge", JUDGES, images.second_judge),
+        ("synthesize.grid_judge", JUDGES, config.synthesize.grid_judge),
     ):
         if name is not None:
             yield from _iter_unknown(key, registry, name)
@@ -73,6 +76,7 @@ def iter_unmet_names(config: Config) -> Iterator[str]:
     yield from _iter_model_problems(config)
     yield from _iter_spacy_problems(config)
     yield from _iter_conflicts(config)
+    yield from _iter_people_conflicts(config)
     for key, scorers in (
         ("scores.scorers", config.scores.scorers),
         ("refine.scorers", config.refine.scorers),
@@ -167,6 +171,23 @@ def _iter_conflicts(config: Config) -> Iterator[str]:
             )
     elif config.assemble.positives == "drawn":
         yield "assemble.positives = 'drawn' needs synthesize.method = 'edit', which draws positives; 'source' does not"
+
+
+def _iter_people_conflicts(config: Config) -> Iterator[str]:
+    """Yield what people cannot judge or write."""
+    images = config.filter_images
+    if images.judge == PEOPLE:
+        if images.faithfulness_threshold is None:
+            yield "filter_images.judge = 'people' needs a filter_images.faithfulness_threshold, such as 0.5: their fits are 0 or 1"
+        if config.synthesize.grid_judge in (None, PEOPLE):
+            yield "filter_images.judge = 'people' needs synthesize.grid_judge, a model that compares the generator's settings"
+    for key, name in (
+        ("filter_images.second_judge", images.second_judge),
+        ("synthesize.grid_judge", config.synthesize.grid_judge if images.judge != PEOPLE else None),
+        ("negatives.backend", config.negatives.backend),
+    ):
+        if name == PEOPLE:
+            yield f"{key} = 'people' is not supported: people decide on drawn images and on paraphrases"
 
 
 def is_there(name: str) -> bool:

@@ -76,11 +76,13 @@ class BenchmarkThresholds(BlindThresholds):
         image_exempt: subtypes that suite ``blind_images`` leaves out.
         max_subtype_share: largest share of a subtype among the instances of a split, in (0, 1]; see suite
             ``instances``.
+        min_kappa: least agreement of people, in [0, 1]; see suite ``agreement``.
     """
 
     image_tolerance: float
     image_exempt: Sequence[str]
     max_subtype_share: float
+    min_kappa: float
 
 
 def validate_captions(
@@ -134,6 +136,7 @@ def validate_benchmark(
     scores: pd.DataFrame,
     image_scores: pd.DataFrame,
     *,
+    agreement: pd.DataFrame,
     thresholds: BenchmarkThresholds,
     folds: int,
     image_folds: int,
@@ -150,6 +153,7 @@ def validate_benchmark(
         scores: scores of the blind scorers, for at least the ids of the instances.
         image_scores: scores of the image-only attackers. An instance without a score is of a type with too few
             instances to attack.
+        agreement: agreement of the people who chose the images, one row per task; without rows, no one did.
         thresholds: thresholds of the gate.
         folds: number of folds that ``scores`` come from; the width of the intervals depends on it.
         image_folds: number of folds that ``image_scores`` come from.
@@ -173,12 +177,14 @@ def validate_benchmark(
         "equal_pictures": lambda: find_near_duplicates(opened),
         "blind_benchmark": lambda: add_score_gaps(named, scores, exempt=thresholds.blind_exempt),
         **{name: partial(pd.DataFrame, rows) for name, rows in attacked.items()},
+        **({"agreement": lambda: agreement} if len(agreement) else {}),
     }
     parameters = {
         "max_subtype_share": thresholds.max_subtype_share,
         **thresholds.build_parameters(folds),
         "max_image_accuracy": 0.5 + thresholds.image_tolerance,
         "image_folds": image_folds,
+        "min_kappa": thresholds.min_kappa,
     }
     return _validate_all(looked_at, parameters, folder, docs_folder)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 MatchScores = npt.NDArray[np.float64]
 
@@ -19,7 +21,8 @@ class Judge(Protocol):
     def score_match(self, images: Sequence[bytes], captions: Sequence[str]) -> MatchScores:
         """Return the match of image i and caption i, shape (n,): 1 is perfect, below 0.5 is no match.
 
-        The images may not fit into memory together. Each is read on access.
+        The images may not fit into memory together. Each is read on access. NaN: unknown; only people leave pairs
+        unjudged.
         """
         ...
 
@@ -30,15 +33,38 @@ class Judge(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class JudgedImages:
+    """The images that are to be judged, for a judge that looks them up.
+
+    Attributes:
+        annotations: folder with people's decisions.
+        candidates, images, negatives, pairs: tables of those names; ``images`` is that of the candidates.
+    """
+
+    annotations: str
+    candidates: pd.DataFrame
+    images: pd.DataFrame
+    negatives: pd.DataFrame
+    pairs: pd.DataFrame
+
+
 class JudgeFactory(Protocol):
     """Builds a judge. A judge that is not a model accepts and ignores the settings."""
 
-    def __call__(self, *, checkpoint: str, device: str, allow_unmentioned_objects: bool) -> Judge:
+    def __call__(
+        self,
+        *,
+        checkpoint: str,
+        device: str,
+        allow_unmentioned_objects: bool,
+        judged: JudgedImages | None = None,
+    ) -> Judge:
         """Return the judge for a checkpoint folder, on a device: auto, cpu, cuda or cuda:N.
 
         With ``allow_unmentioned_objects`` a caption may omit objects of its image.
 
         Raises:
-            BackendError: the checkpoint is missing or broken.
+            BackendError: the checkpoint is missing or broken, or the judge cannot judge other images than ``judged``.
         """
         ...

@@ -39,6 +39,7 @@ class Writer(Protocol):
         allow_unmentioned_objects: bool,
         parts: Collection[Part],
         model: Mapping[str, Any],
+        annotations: str,
     ) -> WrittenCaption:
         """Return the captions written for the pairs. Equal arguments give equal tables.
 
@@ -51,6 +52,7 @@ class Writer(Protocol):
             allow_unmentioned_objects: a caption may omit objects of its image.
             parts: requested parts; a writer may write both if that costs nothing extra.
             model: settings of the language model: ``negatives.language_model`` of the params.
+            annotations: folder with people's decisions.
 
         Raises:
             DataError: the writer does not support the source of the pairs, or the files are broken.

@@ -37,6 +37,7 @@ def list_sections(
     registration: Registration,
     statistics: pd.DataFrame,
     changed: Sequence[Block],
+    people: Sequence[Block],
     versions: Mapping[str, str],
 ) -> list[tuple[str, str, str, Make]]:
     """Return (id, title, lead, function that builds the blocks) of every section, in reading order.
@@ -45,6 +46,7 @@ def list_sections(
         data, examples, exempt, primary_comparison, registration, versions: as in ``page.build_report``.
         statistics: of the texts.
         changed: blocks on the changes since the last report.
+        people: blocks on people's decisions and their baseline; without any, the section is left out.
     """
     d, i, m = data_sections, image_sections, model_sections
     return [
@@ -92,6 +94,7 @@ def list_sections(
             partial(retained_sections.build_retained_section, data),
         ),
         ("subtypes", "By subtype", "Where models differ.", partial(m.build_subtypes_section, data)),
+        *([("people", "People", "What people judged.", lambda: people)] if people else []),
         ("changes", "What changed", "Key figures against the last report.", lambda: changed),
         ("counts", "Data", "Output rows of each stage.", partial(d.build_counts_section, data)),
         (

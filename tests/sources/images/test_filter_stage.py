@@ -5,15 +5,19 @@ import json
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
+from annotated import decided
 from stored_images import stored
 
+from caramel import cli
 from caramel.config import schema
 from caramel.config.profiles import write_profile
 from caramel.errors import DataError
 from caramel.io.image_store import ImageStore
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.catalogue import TABLES
+from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.negatives import NEGATIVES
@@ -89,3 +93,95 @@ def test_too_few_images_to_measure_on_stop_the_gate_on_captions_before_anything_
     write_table(PAIRS, pairs.assign(split="train"), "data/refine/pairs.parquet")
     with pytest.raises(DataError, match=r"their number is 0.* or set filter_images.faithfulness_threshold"):
         run("validate_captions")
+
+
+def test_people_choose_the_images_and_their_agreement_stands_beside_the_figures(run) -> None:
+    names = sorted(read_table(CANDIDATES, "data/synthesize/candidates.parquet")["negative_id"])
+    people = {"judge": "people", "second_judge": "clip", "faithfulness_threshold": "0.5"}
+    people |= {"keep_ambiguous": "[]"}
+    sets = {f"filter_images.{key}": value for key, value in people.items()}
+    write_profile("files", sets | {"synthesize.grid_judge": "clip"}, Path())
+    with pytest.raises(DataError, match=r"decisions.parquet' is missing.*caramel annotate make choose"):
+        run("filter_images")
+    chosen, ambiguous = names[:10], names[:3]
+    decisions = [
+        decided("choose", {name: "0" if name in chosen else "none" for name in names}),
+        decided("fits", {name: "both" if name in ambiguous else "positive" for name in chosen}),
+    ]
+    path = Path("inputs/annotations/decisions.parquet")
+    write_table(DECISIONS, pd.concat([decisions[0].iloc[1:], decisions[1]]), path)
+    with pytest.raises(
+        DataError, match=r"not decided on 1 of 20 images in task 'choose'.*annotate make choose"
+    ):
+        run("filter_images")
+    write_table(DECISIONS, pd.concat([decisions[0], decisions[1].iloc[:-2]]), path)
+    with pytest.raises(DataError, match=r"not decided on 2 of 7 images in task 'fits'"):
+        run("filter_images")
+    write_table(DECISIONS, pd.concat(decisions), path)
+    run("filter_images")
+    choices = read_table(CHOICES, "data/filter_images/choices.parquet").dropna(subset="chosen_by")
+    assert sorted(choices["negative_id"]) == names[3:10]
+    assert set(choices["chosen_by"]) == {"people"}
+    metrics = json.loads(Path("data/filter_images/metrics.json").read_text())
+    assert metrics["people"]["choose"]["krippendorff_alpha"] == 1.0
+    assert metrics["people"]["fits"]["items"] == 10
+    assert metrics["second_judge"]["name"] == "clip"  # its precision and recall are against people
+
+
+def annotate(*arguments: str) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["annotate", *arguments])
+    assert not ended.value.code
+
+
+def answer_in_csv(task: str, choose) -> None:
+    """Have two people answer a task as CSV: ``choose`` returns the number of an option for a row."""
+    annotate("export", f"{task}.db", "--to", "csv", "--out", task)
+    rows = pd.read_csv(f"{task}/items.csv", dtype=str, keep_default_na=False)
+    for name in ("ada", "bob"):
+        answers = [str(choose(row)) for row in rows.to_dict("records")]
+        rows.assign(annotator=name, answer=answers, seconds="3").to_csv(f"{name}_{task}.csv", index=False)
+        annotate("import", f"{task}.db", f"{name}_{task}.csv")
+    annotate("answers", f"{task}.db", "--out", f"{task}.parquet")
+
+
+def test_from_candidates_to_images_that_people_chose_by_commands_alone(run) -> None:
+    pytest.importorskip("caramel.annotation.store")
+    path = "inputs/annotations/decisions.parquet"
+    candidates = read_table(CANDIDATES, "data/synthesize/candidates.parquet")
+    wanted = sorted(candidates["negative_id"])[:12]
+    # The fixture's drawn images are the pairs' own; people must see two different ones.
+    turned = candidates.assign(image_id=[*candidates["image_id"][1:], candidates["image_id"].iloc[0]])
+    write_table(CANDIDATES, turned, "data/synthesize/candidates.parquet")
+    index = Path("data/scenes/images.parquet")
+    source = ImageStore(index, read_table(IMAGES, index))
+    rows = read_table(NEGATIVES, "data/refine/negatives.parquet").merge(
+        read_table(PAIRS, "data/refine/pairs.parquet"), on="pair_id"
+    )
+    image_of = dict(zip(rows["negative_id"], rows["image_id"], strict=True))
+
+    annotate("make", "choose", "--out", "choose.db", "--overlap", "2")
+    answer_in_csv("choose", lambda row: 1 if row["item_id"] in wanted else 2)
+    annotate("agreement", "choose.parquet")
+    annotate("decide", "choose.parquet", "--out", path)
+    annotate("make", "fits", "--chosen", path, "--out", "fits.db", "--overlap", "2")
+
+    def find_positive(row) -> int:
+        """Return the option with the pair's own image; 3 is both."""
+        if row["item_id"] == wanted[0]:
+            return 3
+        return 1 if Path("fits", row["option_1"]).read_bytes() == source[image_of[row["item_id"]]] else 2
+
+    answer_in_csv("fits", find_positive)
+    annotate("decide", "choose.parquet", "fits.parquet", "--out", path)
+    people = {
+        "judge": "people",
+        "second_judge": "null",
+        "faithfulness_threshold": "0.5",
+        "keep_ambiguous": "[]",
+    }
+    sets = {f"filter_images.{key}": value for key, value in people.items()}
+    write_profile("files", sets | {"synthesize.grid_judge": "clip"}, Path())
+    run("filter_images")
+    choices = read_table(CHOICES, "data/filter_images/choices.parquet").dropna(subset="chosen_by")
+    assert sorted(choices["negative_id"]) == wanted[1:]

@@ -1,4 +1,4 @@
-"""Commands ``annotate``: have people judge items, in a browser or elsewhere. One file per command."""
+"""Commands ``annotate``: have people judge items, and use what they say. One file per command."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from pathlib import Path
 import click
 
 from caramel.cli.annotate.accounts import add_annotator_accounts
+from caramel.cli.annotate.agreement import print_agreement
 from caramel.cli.annotate.answers import write_task_answers
+from caramel.cli.annotate.baseline import score_human_baseline
+from caramel.cli.annotate.calibrate import calibrate_judge
+from caramel.cli.annotate.decide import write_decisions
 from caramel.cli.annotate.exchange import export_task, import_task_answers
 from caramel.cli.annotate.make import make_group
+from caramel.cli.annotate.sample_size import print_sample_size
 from caramel.cli.annotate.serve import serve_annotation_task
 
 
@@ -27,13 +32,16 @@ class TaskGroup(click.Group):
 def annotate_group() -> None:
     """Have people judge images and captions.
 
-    A task is one file: instructions, items and answers. docs/annotation.md describes the page and all kinds of tasks.
+    A task is one file: instructions, items and answers. docs/annotation.md describes the page and all kinds of tasks,
+    docs/agreement.md agreement, decisions and the human baseline.
 
     \b
     Example:
       caramel annotate make choose --out choose.db --overlap 2
       caramel annotate choose.db
       caramel annotate answers choose.db --out answers.parquet
+      caramel annotate agreement answers.parquet
+      caramel annotate decide answers.parquet --out inputs/annotations/decisions.parquet
     """
 
 
@@ -44,5 +52,10 @@ for _command in (
     write_task_answers,
     export_task,
     import_task_answers,
+    print_agreement,
+    write_decisions,
+    calibrate_judge,
+    score_human_baseline,
+    print_sample_size,
 ):
     annotate_group.add_command(_command)

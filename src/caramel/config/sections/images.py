@@ -64,12 +64,14 @@ class Synthesize(Section):
     batch_size: Positive
     grid: GenerationGrid
     grid_captions: Positive
+    grid_judge: str | None
 
 
 class FilterImages(Section):
     """Stage ``filter_images``: the best faithful candidate or none."""
 
     judge: str
+    ambiguity: str | None
     second_judge: str | None
     faithfulness_threshold: Share | None
     margin: Share
@@ -98,3 +100,4 @@ class ValidateBenchmark(Section):
     image_tolerance: Share
     image_exempt: tuple[Subtype, ...]
     max_subtype_share: Share
+    min_kappa: Share

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
+from caramel.errors import DataError
 from caramel.interfaces.judge import Judge
 from caramel.io.image_store import LazySequence
 from caramel.schemas.rejects import REJECTS
@@ -60,6 +61,7 @@ def calibrate_and_filter(
     source_files: Mapping[str, bytes],
     calibration_negatives: pd.DataFrame,
     judge: Judge,
+    ambiguity_judge: Judge | None = None,
     second_judge: Judge | None,
     settings: FilterSettings,
     seed: int,
@@ -71,7 +73,7 @@ def calibrate_and_filter(
         calibration_negatives: table ``negatives`` of the pairs of the split ``calibration.SPLIT``.
         settings: which candidates are kept; ``calibration.calibrate_threshold`` replaces a threshold of None.
         seed: seed of the calibration.
-        candidates, images, files, negatives, pairs, judge, second_judge: as in ``filter_images``.
+        candidates, images, files, negatives, pairs, judge, ambiguity_judge, second_judge: as in ``filter_images``.
 
     Raises:
         DataError: there are too few images to calibrate a threshold.
@@ -90,6 +92,7 @@ def calibrate_and_filter(
         negatives,
         pairs,
         judge=judge,
+        ambiguity_judge=ambiguity_judge,
         second_judge=second_judge,
         settings=settings,
         calibration=calibration,
@@ -105,6 +108,7 @@ def filter_images(
     pairs: pd.DataFrame,
     *,
     judge: Judge,
+    ambiguity_judge: Judge | None = None,
     second_judge: Judge | None,
     settings: FilterSettings,
     calibration: Calibration | None = None,
@@ -120,11 +124,15 @@ def filter_images(
         negatives: table ``negatives``.
         pairs: table ``pairs``.
         judge: the judge that decides.
+        ambiguity_judge: the judge that decides whether the positive caption is also true of an image; None: the same.
         second_judge: a judge that is compared with the first, for example an image–text model with the exact
             reading; None: no comparison.
         settings: which candidates are kept.
         calibration: gives the threshold if the settings have none, and is part of the metrics.
         second_calibration: gives the least fit that the second judge accepts; None: ``FAITHFUL``.
+
+    Raises:
+        DataError: people are a judge, and have not decided on some of the images.
     """
     faithfulness_threshold = settings.faithfulness_threshold
     if faithfulness_threshold is None:
@@ -136,6 +144,13 @@ def filter_images(
         validate="many_to_one",
     ).merge(pairs[["pair_id", "caption"]], on="pair_id", validate="many_to_one")
     rows = _add_judgements(rows, files, judge, "first", settings.margin)
+    _require_scores(rows["first_negative"], "choose")
+    if ambiguity_judge is not None:
+        rows = _add_judgements(rows, files, ambiguity_judge, "ambiguity", settings.margin)
+        rows["first_ambiguous"], rows["first_positive"] = (
+            rows["ambiguity_ambiguous"],
+            rows["ambiguity_positive"],
+        )
     if second_judge is not None:
         rows = _add_judgements(rows, files, second_judge, "second", settings.margin)
         least = second_calibration.threshold if second_calibration else FAITHFUL
@@ -148,6 +163,7 @@ def filter_images(
     faithful_from = max(FAITHFUL, faithfulness_threshold)
     rows["faithful"] = (rows["first_negative"] >= faithful_from) & ~(rows["of_positive"] < faithful_from)
     chosen = _choose_candidates(rows, settings.keep_ambiguous)
+    _require_scores(chosen.loc[~chosen["type"].isin(list(settings.keep_ambiguous)), "first_positive"], "fits")
     rejects = _build_rejects(rows, chosen)
     drawn = rows["negative_id"].nunique()
     assert len(chosen) + len(rejects) == drawn, (len(chosen), len(rejects), drawn)
@@ -194,6 +210,17 @@ def _add_judgements(
             f"{name}_ambiguous": judge.is_ambiguous(negative, positive, margin),
         }
     )
+
+
+def _require_scores(scores: pd.Series[float], task: str) -> None:
+    """Raise a DataError if a score is unknown, because people have not decided on the image."""
+    missing = int(scores.isna().sum())
+    if missing:
+        raise DataError(
+            f"People have not decided on {missing} of {len(scores)} images in task {task!r}. Make items of them with "
+            f"`caramel annotate make {task}`, have them answered, and write the decisions with `caramel annotate decide` "
+            f"into annotation.data_dir. Or set filter_images.{'judge' if task == 'choose' else 'ambiguity'} to a model."
+        )
 
 
 def _score_positives(rows: pd.DataFrame, files: Mapping[str, bytes], judge: Judge) -> pd.Series[float]:

@@ -1,0 +1,188 @@
+"""Describe each annotator: agreement with the others and with known answers, pace, and habits that make answers useless.
+
+A habit is reported with a test, and p-values are corrected over annotators (Holm 1979). A flag is a reason to look at
+the answers, not to drop them: bench/annotation_coverage.py measures how often good annotators are flagged and bad ones
+are not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from caramel.annotation.agreement.answers import FREE_TEXT, build_ratings, merge_candidates, split_questions
+from caramel.annotation.agreement.coefficients import compute_agreement
+from caramel.utils.resampling import Bootstrap
+from caramel.utils.stats import holm_correction, wilson_interval
+
+ANNOTATOR_COLUMNS = (
+    "question",
+    "annotator",
+    "answered",
+    "skipped",
+    "kappa",
+    "kappa_low",
+    "kappa_high",
+    "gold_items",
+    "gold_accuracy",
+    "gold_low",
+    "gold_high",
+    "median_seconds",
+    "pace",
+    "first_share",
+    "position_p",
+    "late_drop",
+    "late_p",
+    "flags",
+)
+LEVEL = 0.05  # of the corrected p-values of habits
+LEAST_ANSWERS = 30  # answers below which no habit is judged
+FAST = 1 / 3  # pace below which an annotator is too fast
+LEAST_GOLD = 0.8  # accuracy on known answers that a good annotator reaches
+
+
+def describe_annotators(answers: pd.DataFrame, task: str, *, bootstrap: Bootstrap) -> pd.DataFrame:
+    """Return one row per question and annotator of a checked table ``annotations``; columns ``ANNOTATOR_COLUMNS``.
+
+    - ``kappa``: κ with all others who answered the same items, with its 95 % interval
+    - ``gold_accuracy``: share of right answers to items with a known answer, with Wilson's interval
+    - ``pace``: median over items of the annotator's time over the others' median time for the same item
+    - ``first_share``: share of answers that were displayed first, of those answers whose position varies
+    - ``late_drop``: mean agreement with the others in the first half of the answers minus that in the second half
+
+    The flags are ``random`` (κ cannot be told from 0), ``gold`` (accuracy on known answers below ``LEAST_GOLD``),
+    ``position`` (answers depend on where they are displayed), ``fast`` (pace below ``FAST``) and ``tired`` (agreement
+    falls). Only ``gold`` is judged with fewer than ``LEAST_ANSWERS`` answers.
+    """
+    skipped = answers.loc[answers["answer"].isna(), "annotator"].value_counts()
+    parts = []
+    for question, answered in split_questions(answers, task).items():
+        rows = merge_candidates(answered) if task == "choose" else answered
+        # Positions are those of the answers as displayed, before candidates are merged into `some`.
+        described = pd.DataFrame(
+            [
+                {"annotator": name, **_measure_annotator(rows, answered, str(name), task, bootstrap)}
+                for name in sorted(rows["annotator"].unique())
+            ]
+        )
+        for column in ("position_p", "late_p"):
+            described[column] = holm_correction(described[column].to_numpy(float))
+        described["flags"] = [_list_flags(row) for row in described.to_dict("records")]
+        parts.append(described.assign(question=question))
+    table = pd.concat(parts, ignore_index=True)
+    table["skipped"] = table["annotator"].map(skipped).fillna(0).astype(int)
+    return table[list(ANNOTATOR_COLUMNS)]
+
+
+def _measure_annotator(
+    rows: pd.DataFrame, displayed: pd.DataFrame, name: str, task: str, bootstrap: Bootstrap
+) -> dict[str, Any]:
+    """Return the measures of one annotator on one question; p-values are not corrected."""
+    answered = rows[rows["annotator"] == name].sort_values(["answered_at", "item_id"], kind="stable")
+    gold = answered[answered["gold"].notna()]
+    right = float((gold["gold"] == gold["answer"]).mean()) if len(gold) else np.nan
+    gold_low, gold_high = wilson_interval(right, len(gold)) if len(gold) else (np.nan, np.nan)
+    kappa = (np.nan,) * 3
+    if task not in FREE_TEXT:
+        ratings = build_ratings(rows)
+        order = np.argsort([annotator != name for annotator in ratings.annotators], kind="stable")
+        kappa = compute_agreement(ratings.codes[:, order], "cohen", bootstrap=bootstrap)[:3]
+    first_share, position_p = _test_positions(displayed, name)
+    late_drop, late_p = _test_late_agreement(rows, answered)
+    return {
+        "answered": len(answered),
+        **dict(zip(("kappa", "kappa_low", "kappa_high"), kappa, strict=True)),
+        "gold_items": len(gold),
+        "gold_accuracy": right,
+        "gold_low": float(gold_low),
+        "gold_high": float(gold_high),
+        "median_seconds": float(answered["seconds"].median()),
+        "pace": _compute_pace(rows, answered),
+        "first_share": first_share,
+        "position_p": position_p,
+        "late_drop": late_drop,
+        "late_p": late_p,
+    }
+
+
+def _list_flags(row: dict[Any, Any]) -> list[str]:
+    """Return the flags of an annotator; a measure that is NaN gives none."""
+    enough = row["answered"] >= LEAST_ANSWERS
+    flags = {
+        "random": enough and row["kappa_low"] <= 0,
+        "gold": row["gold_high"] < LEAST_GOLD,
+        "position": enough and row["position_p"] < LEVEL,
+        "fast": enough and row["pace"] < FAST,
+        "tired": enough and row["late_p"] < LEVEL,
+    }
+    return [name for name, is_set in flags.items() if is_set]
+
+
+def _compute_pace(rows: pd.DataFrame, answered: pd.DataFrame) -> float:
+    """Return the median ratio of an annotator's seconds to the others' median seconds; NaN without common items."""
+    others = rows[~rows["annotator"].isin(answered["annotator"])]
+    typical = answered["item_id"].map(others.groupby("item_id")["seconds"].median())
+    ratio = (answered["seconds"] / typical.where(typical > 0)).dropna()
+    return float(ratio.median()) if len(ratio) else np.nan
+
+
+def _test_positions(rows: pd.DataFrame, name: str) -> tuple[float, float]:
+    """Return how often the annotator's answer was displayed first, and the p-value of its positions.
+
+    Options are displayed in random order, so the position of a considered answer is uniform whatever it is. Options
+    that are always displayed first or last (`none`, `both`) have no random position and are left out. The p-value is
+    that of a χ² test of uniform positions, summed over numbers of options; NaN with fewer than five expected answers
+    at a position.
+    """
+    from scipy.stats import chi2
+
+    fixed = _find_fixed_options(rows["order"].tolist())
+    answered = rows[rows["annotator"] == name]
+    indices_by_number: dict[int, list[int]] = {}
+    for answer, order in zip(answered["answer"], answered["order"], strict=True):
+        options = [option for option in order if option not in fixed]
+        if answer in options and len(options) > 1:
+            indices_by_number.setdefault(len(options), []).append(options.index(answer))
+    total = sum(map(len, indices_by_number.values()))
+    first = sum(index == 0 for indices in indices_by_number.values() for index in indices)
+    statistic, freedom = 0.0, 0
+    for number, indices in indices_by_number.items():
+        expected = len(indices) / number
+        if expected >= 5:
+            counts = np.bincount(indices, minlength=number)
+            statistic += float(((counts - expected) ** 2).sum() / expected)
+            freedom += number - 1
+    share = first / total if total else np.nan
+    return share, float(chi2.sf(statistic, freedom)) if freedom else np.nan
+
+
+def _find_fixed_options(orders: list[list[str]]) -> set[str]:
+    """Return the options that are displayed at the same place from the start, or from the end, in every order."""
+    starts: dict[str, set[int]] = {}
+    ends: dict[str, set[int]] = {}
+    for order in orders:
+        for index, option in enumerate(order):
+            starts.setdefault(option, set()).add(index)
+            ends.setdefault(option, set()).add(len(order) - index)
+    return {option for option in starts if min(len(starts[option]), len(ends[option])) == 1}
+
+
+def _test_late_agreement(rows: pd.DataFrame, answered: pd.DataFrame) -> tuple[float, float]:
+    """Return how much the agreement with the others falls from the first to the second half, and its p-value.
+
+    The p-value is that of Welch's one-sided t test over items.
+    """
+    from scipy.stats import ttest_ind
+
+    pairs = answered[["item_id", "answer"]].reset_index(drop=True).reset_index(names="turn")
+    others = rows.loc[~rows["annotator"].isin(answered["annotator"]), ["item_id", "answer"]]
+    joined = pairs.merge(others, on="item_id", suffixes=("", "_other"))
+    is_equal = (joined["answer"] == joined["answer_other"]).astype(float)
+    agreement = is_equal.groupby(joined["turn"], sort=True).mean().to_numpy(float)
+    early, late = agreement[: len(agreement) // 2], agreement[len(agreement) // 2 :]
+    if len(early) < 2 or not (early.var() + late.var()) > 0:
+        return np.nan, np.nan
+    p = float(ttest_ind(early, late, equal_var=False, alternative="greater").pvalue)
+    return float(early.mean() - late.mean()), p

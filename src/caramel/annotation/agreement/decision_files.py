@@ -1,0 +1,36 @@
+"""Find and read people's decisions and answers in the folder ``annotation.data_dir``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from caramel.errors import DataError
+from caramel.schemas.decisions import DECISIONS
+from caramel.schemas.io import read_table
+
+DECISIONS_FILE, BASELINE_FILE = "decisions.parquet", "baseline.parquet"
+
+
+def read_decisions(folder: str, *tasks: str) -> pd.DataFrame:
+    """Return the decisions of some tasks.
+
+    Raises:
+        DataError: the file is missing or broken, or has no decision of any of the tasks.
+    """
+    path = Path(folder) / DECISIONS_FILE
+    if not path.is_file():
+        raise DataError(
+            f"{str(path)!r} is missing: people have decided nothing. Make items with `caramel annotate make {tasks[0]}`, "
+            f"have them answered, and run `caramel annotate decide ANSWERS --out {path}`."
+        )
+    decisions = read_table(DECISIONS, path)
+    selected = decisions[decisions["task"].isin(tasks)].reset_index(drop=True)
+    if selected.empty:
+        known = ", ".join(sorted(decisions["task"].unique())) or "none"
+        raise DataError(
+            f"{str(path)!r} has no decision of task {' or '.join(map(repr, tasks))}; its tasks: {known}. Give the answers "
+            f"of all tasks to `caramel annotate decide` at once."
+        )
+    return selected

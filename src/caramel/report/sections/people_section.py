@@ -1,0 +1,106 @@
+"""Build the section on people: their agreement on the decisions that chose the images, and the human baseline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from caramel.annotation.agreement.decision_files import BASELINE_FILE
+from caramel.annotation.agreement.human_row import QUERIES, compute_baseline_metrics
+from caramel.report.blocks import (
+    MISSING,
+    Block,
+    Cell,
+    TableBlock,
+    format_count,
+    format_interval,
+    format_percent,
+)
+from caramel.report.inputs import StageSkipped, get_number, get_value, read_json
+from caramel.report.sections.model_rows import FORM
+from caramel.schemas.annotation import ANNOTATIONS
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table
+
+MODEL = "people"
+
+
+def build_people_blocks(data: Path, annotations: Path) -> list[Block]:
+    """Return the tables on people; none if people decided nothing and answered no baseline.
+
+    Args:
+        data: folder of the stages' outputs.
+        annotations: folder ``annotation.data_dir``.
+    """
+    blocks: list[Block] = []
+    path = data / "filter_images/metrics.json"
+    try:
+        agreement = read_json(path).get("people")
+    except StageSkipped:
+        return []
+    if agreement:
+        blocks.append(_build_agreement_table(agreement, path))
+    if (annotations / BASELINE_FILE).is_file():
+        blocks.append(_build_baseline_table(data, annotations / BASELINE_FILE))
+    return blocks
+
+
+def _build_agreement_table(agreement: dict[str, object], path: Path) -> TableBlock:
+    """Return one row per task: items, answers, agreement."""
+    rows = []
+    for task in agreement:
+        alpha, low, high, items, undecided, annotators, answers, pairable = (
+            get_number(agreement, task, key, where=path)
+            for key in (
+                "krippendorff_alpha",
+                "ci_low",
+                "ci_high",
+                "items",
+                "undecided",
+                "annotators",
+                "answers",
+                "pairable",
+            )
+        )
+        interval = "" if pd.isna(low) else f"[{low:.2f}, {high:.2f}]"
+        rows.append(
+            [
+                Cell(task),
+                Cell(str(get_value(agreement, task, "guideline", where=path))),
+                *(Cell(format_count(number)) for number in (items, undecided, annotators, answers, pairable)),
+                Cell(MISSING if pd.isna(alpha) else f"{alpha:.2f}", interval),
+            ]
+        )
+    head = ("Task", "Guideline", "Items", "undecided", "people", "answers", "answered twice", "alpha")
+    note = (
+        "Decisions of people that chose the images. Alpha: Krippendorff's, over items with at least two answers; brackets: "
+        "95 % bootstrap interval over items. An undecided item counts as no image, or as ambiguous."
+    )
+    return TableBlock("Agreement of people", head, rows, note=note, labels=2)
+
+
+def _build_baseline_table(data: Path, path: Path) -> TableBlock:
+    """Return the human baseline, one row per subset."""
+    metrics = compute_baseline_metrics(
+        read_table(ANNOTATIONS, path),
+        read_table(INSTANCES, data / "assemble/instances.parquet"),
+        model=MODEL,
+        benchmark=FORM,
+        where=str(path),
+    )
+    rows = [
+        [
+            Cell(str(subset)),
+            *(
+                Cell(format_percent(row["value"]), format_interval(row["ci_low"], row["ci_high"]))
+                for row in part.to_dict("records")
+            ),
+            Cell(format_count(part["n"].iloc[0])),
+            Cell(format_count(part["unscored"].iloc[0])),
+        ]
+        for subset, part in metrics.groupby("subset", sort=False)
+    ]
+    head = ("Subset", *QUERIES, "Answers", "skipped")
+    note = "Per cent of answers. Brackets: 95 % interval over people and images, so that it holds for other people."
+    return TableBlock("Human baseline", head, rows, note=note)

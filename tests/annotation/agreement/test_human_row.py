@@ -1,0 +1,97 @@
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from annotated import annotated
+
+from caramel.annotation.agreement.human_row import RIGHT, compute_baseline_metrics, compute_two_way_interval
+from caramel.errors import DataError
+from caramel.schemas.contracts import check_table
+from caramel.schemas.evaluation import METRICS
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import build_frame
+
+
+def instances(number: int) -> pd.DataFrame:
+    rows = [
+        {
+            "instance_id": f"i{n}",
+            "image_id": f"im{n}",
+            "caption": "A.",
+            "negative_caption": "B.",
+            "negative_image_id": f"n{n}",
+            "type": ("swap", "replace")[n % 2],
+            "subtype": ("swap_obj", "replace_att")[n % 2],
+            "split": "test",
+        }
+        for n in range(number)
+    ]
+    return build_frame(INSTANCES, rows)
+
+
+def reply(*wrong: str) -> str:
+    other = {"c0": "c1", "c1": "c0", "i0": "i1", "i1": "i0"}
+    return json.dumps({query: other[right] if query in wrong else right for query, right in RIGHT.items()})
+
+
+def score(answers: pd.DataFrame, number: int = 4) -> pd.DataFrame:
+    rows = compute_baseline_metrics(
+        answers, instances(number), model="people", benchmark="instances", where="here"
+    )
+    check_table(METRICS, rows, "metrics")
+    return rows.set_index(["subset", "metric"])
+
+
+def test_a_metric_is_a_hit_if_all_of_its_queries_are_right() -> None:
+    answers = {
+        "ada": {"i0": reply(), "i1": reply("i0")},
+        "bob": {"i2": reply("c1"), "i3": reply("i1", "c0"), "i1": None},
+    }
+    rows = score(annotated(answers, task="baseline"))
+    values = rows.loc["all", "value"].to_dict()
+    assert values == {
+        "accuracy": 0.75,
+        "i2t": 0.5,
+        "t2i": 0.5,
+        "group": 0.25,
+        "i_pos2t": 0.75,
+        "i_neg2t": 0.75,
+        "t_pos2i": 0.75,
+        "t_neg2i": 0.75,
+    }
+    assert rows.loc[("all", "group"), ["n", "unscored"]].tolist() == [4, 1]
+    assert rows.loc[("swap_obj", "group"), "value"] == 0.5
+    assert rows.loc[("replace", "group"), ["value", "n", "unscored"]].tolist() == [0.0, 2, 1]
+    assert (rows["ci_low"].fillna(0) <= rows["value"]).all()
+
+
+def test_one_person_has_no_interval_because_other_people_are_unknown() -> None:
+    rows = score(annotated({"ada": {"i0": reply(), "i1": reply("i0")}}, task="baseline"))
+    assert rows["ci_low"].isna().all()
+
+
+def test_answers_of_another_task_or_to_other_instances_are_refused() -> None:
+    with pytest.raises(DataError, match="here holds answers of task 'true'"):
+        score(annotated({"ada": {"i0": "yes"}}, task="true"))
+    with pytest.raises(DataError, match=r"1 answered items of here are not among the 4 instances:\n.*'i9'"):
+        score(annotated({"ada": {"i9": reply()}}, task="baseline"))
+
+
+def test_people_who_differ_widen_the_interval() -> None:
+    people, items = np.repeat(np.arange(10), 20), np.arange(200)
+    apart = (people < 5).astype(float)  # half of them are always right, the others never
+    mixed = (items % 2 == 0).astype(float)
+    _, low, high = compute_two_way_interval(apart, people, items)
+    _, less, more = compute_two_way_interval(mixed, people, items)
+    assert high - low > 3 * (more - less)
+    assert less < 0.5 < more
+
+
+def test_all_right_is_not_certain_and_one_cluster_is_unknown() -> None:
+    people, items = np.repeat(np.arange(10), 20), np.arange(200)
+    share, low, high = compute_two_way_interval(np.ones(200), people, items)
+    assert (share, high) == (1.0, 1.0)
+    assert 0.6 < low < 0.8
+    assert math.isnan(compute_two_way_interval(np.ones(3), np.zeros(3, int), np.arange(3))[1])

@@ -1,0 +1,74 @@
+"""Small tables of people's answers and decisions."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+
+from caramel.schemas.annotation import ANNOTATIONS
+from caramel.schemas.decisions import DECISIONS
+from caramel.schemas.io import build_frame
+
+BENCH = Path(__file__).parents[2] / "bench" / "annotation_coverage.py"
+
+
+def annotated(
+    answers: Mapping[str, Mapping[str, str | None]], task: str = "fits", **columns: Any
+) -> pd.DataFrame:
+    """Return table ``annotations``: annotator -> item -> answer, None for a skipped item."""
+    rows = [
+        {
+            "item_id": item,
+            "task": task,
+            "annotator": annotator,
+            "guideline": "guideline-1",
+            "answer": answer,
+            "skipped": None if answer is not None else "unclear",
+            "seconds": 4.0,
+            "answered_at": f"2026-01-01T00:00:{number:02d}+00:00",
+            "gold": None,
+            "order": "[]",
+            **columns,
+        }
+        for annotator, of_one in answers.items()
+        for number, (item, answer) in enumerate(of_one.items())
+    ]
+    return build_frame(ANNOTATIONS, rows)
+
+
+def decided(
+    task: str, decisions: Mapping[str, str | None], votes: Mapping[str, int] | None = None
+) -> pd.DataFrame:
+    """Return table ``decisions`` of one task, each with the same votes, or with two for its decision."""
+    rows = [
+        {
+            "item_id": item,
+            "task": task,
+            "question": "",
+            "decision": decision,
+            "method": "majority",
+            "support": 1.0,
+            "votes": json.dumps(votes or {decision or "tie": 2}),
+            "annotators": ["ada", "bob"],
+            "guideline": "guideline-1",
+            "decided_at": "2026-01-01T00:00:00+00:00",
+        }
+        for item, decision in decisions.items()
+    ]
+    return build_frame(DECISIONS, rows)
+
+
+def load_simulation() -> ModuleType:
+    """Return the module of ``bench/annotation_coverage.py``."""
+    spec = importlib.util.spec_from_file_location("annotation_coverage", BENCH)
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
