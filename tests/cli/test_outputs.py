@@ -134,6 +134,7 @@ def test_every_command_that_writes_is_tried() -> None:
     elsewhere = {"get", "release", "release-model"}
     elsewhere |= {"crepe index", "crepe systematicity", "crepe productivity"}  # test_crepe_sets.py
     elsewhere |= {"annotate answers", "annotate export"}  # tests/cli/annotate: what they read is a task
+    elsewhere |= {"reproduce"}  # test_reproduce_command.py: it evaluates models
     elsewhere |= {"batch write"}  # test_batch_command.py: what it reads is a project
     # test_annotation_decisions.py
     elsewhere |= {"annotate agreement", "annotate baseline", "annotate decide"}

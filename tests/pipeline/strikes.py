@@ -33,6 +33,7 @@ TRACKED = ("train_generator", "pretrain", "finetune", "evaluate")
 WITH_FILES = (
     "scores",
     "refine",
+    "select_negatives",
     "filter_images",
     "evaluate",
     "report",

@@ -206,5 +206,6 @@ def test_secrets_are_printed_once_and_sharing_needs_them(project: Call) -> None:
     ):
         code, _, error = project("annotate", "task.db", *arguments)
         assert (code, message in error) == (1, True), error
-    code, _, error = project("annotate", "serve", "nothing.db")
-    assert (code, "caramel annotate make" in error) == (1, True)
+    for arguments in (("serve", "nothing.db"), ("nothing.db",)):
+        code, _, error = project("annotate", *arguments)
+        assert (code, "caramel annotate make" in error) == (1, True)
