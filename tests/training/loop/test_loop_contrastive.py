@@ -135,7 +135,7 @@ def test_of_a_large_set_no_picture_is_decoded_before_it_is_trained_on(
     assert (examples.held, opened) == (False, [])
     train(clip, examples, [], **settings(tmp_path, steps=3))
     # 48 draws of 24 images: small ones are kept once they are decoded
-    assert sorted(opened) == sorted(files)
+    assert sorted(opened) == sorted(rows["image_id"].unique())
 
 
 def test_how_long_steps_waited_is_told_with_the_points_and_is_no_part_of_the_curve(

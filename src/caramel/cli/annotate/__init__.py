@@ -1,4 +1,4 @@
-"""Commands ``annotate``: have people judge items, in a browser or elsewhere, and use what they say."""
+"""Commands ``annotate``: have people judge items, and use what they say. One file per command."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ from caramel.cli.annotate.serve import serve_annotation_task
 class TaskGroup(click.Group):
     """A group that takes a task file in place of a command: `caramel annotate TASK.db` serves it."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
         """Put `serve` before a task file."""
-        if args and args[0] not in self.commands and Path(args[0]).is_file():
+        if args[0] not in self.commands and (args[0].endswith(".db") or Path(args[0]).is_file()):
             args = ["serve", *args]
-        return super().parse_args(ctx, args)
+        return super().resolve_command(ctx, args)
 
 
 @click.group("annotate", cls=TaskGroup)
 def annotate_group() -> None:
     """Have people judge images and captions.
 
-    A task is one file: instructions, items and answers. docs/annotation.md describes the page and all kinds of
-    tasks, docs/agreement.md agreement, decisions and the human baseline.
+    A task is one file: instructions, items and answers. docs/annotation.md describes the page and all kinds of tasks,
+    docs/agreement.md agreement, decisions and the human baseline.
 
     \b
     Example:
