@@ -20,7 +20,7 @@ from caramel.sources.captions.lm_training_data import (
 from caramel.sources.captions.prompts.prompt_files import (
     OF_GRAPHS,
     format_answer,
-    list_prompt_names,
+    list_learned_prompts,
     load_prompt,
 )
 from caramel.sources.world.grammar import parse_caption
@@ -35,7 +35,7 @@ def lessons() -> list[TrainingExample]:
 
 
 def test_every_prompt_is_taught_and_answers_have_its_form(lessons: list[TrainingExample]) -> None:
-    assert set(Counter(one.prompt for one in lessons)) == set(list_prompt_names()) - {OF_GRAPHS}
+    assert set(Counter(one.prompt for one in lessons)) == set(list_learned_prompts()) - {OF_GRAPHS}
     for one in lessons:
         asked = load_prompt(one.prompt)
         assert list(one.given) == asked.given
