@@ -91,6 +91,7 @@ def test_pages_run_only_their_own_script_and_stand_in_no_frame(tmp_path: Path) -
         {"responses": [0], "seconds": -1},
         {"responses": [0], "seconds": float("nan")},
         {"responses": [0], "seconds": "1"},
+        {"responses": [0], "seconds": 10**400},
         {"responses": [0], "answer_id": ""},
         {"responses": [0], "item_id": "unknown"},
         {"responses": [0], "holding": "x"},

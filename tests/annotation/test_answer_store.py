@@ -216,3 +216,13 @@ def test_two_servers_of_one_task_give_no_item_twice(tmp_path: Path) -> None:
     for annotator, store in (("a", one), ("b", two)):
         assert store.measure_progress(annotator).state == "open"
     assert len(set(names)) == 2, "each has one item out, and gets it again"
+
+
+def test_a_new_task_takes_no_answers_from_the_log_of_one_that_was_removed(tmp_path: Path) -> None:
+    """SQLite would write the log of a killed server into the new file."""
+    path = write_task(tmp_path / "t.db", [text_item(1)])
+    (tmp_path / "t.db-wal").write_bytes(b"left by a killed server")
+    path.unlink()
+    with pytest.raises(ConfigError, match=r"t\.db-wal.* may hold answers"):
+        write_task(path, [text_item(1)])
+    assert not path.exists()

@@ -11,9 +11,10 @@ from caramel.annotation.items import (
     Item,
     Option,
     Question,
-    check_expected_answer,
+    format_answer,
     format_item,
     order_item,
+    parse_expected_answer,
     parse_item,
 )
 from caramel.annotation.making.image_tasks import build_baseline_items
@@ -92,8 +93,13 @@ def test_an_edited_text_is_stored_on_one_line_and_must_not_be_empty() -> None:
             ordered.decode_answer([text], "here")
 
 
-@pytest.mark.parametrize("answer", ["", "third", "[]", '{"plausible": "first"}'])
+@pytest.mark.parametrize(
+    "answer",
+    ["", "third", "[]", '{"plausible": "first"}', '{"plausible": "first", "grammatical": "first", "x": "y"}'],
+)
 def test_an_expected_answer_must_answer_each_question(answer: str) -> None:
-    check_expected_answer(compare_item(1), '{"plausible": "first", "grammatical": "second"}', "gold.csv")
+    expected = '{"plausible": "first", "grammatical": "second"}'
+    stored = parse_expected_answer(compare_item(1), expected, "gold.csv")
+    assert stored == format_answer({"plausible": "first", "grammatical": "second"}) != expected
     with pytest.raises(DataError, match=r"gold\.csv"):
-        check_expected_answer(compare_item(1), answer, "gold.csv")
+        parse_expected_answer(compare_item(1), answer, "gold.csv")

@@ -139,14 +139,20 @@ def order_item(item: Item, annotator: str, seed: int) -> OrderedItem:
     return OrderedItem(item, tuple(questions))
 
 
-def check_expected_answer(item: Item, answer: str, where: str) -> None:
-    """Raise a DataError unless the expected answer names an option of each question (any text where it is edited)."""
+def parse_expected_answer(item: Item, answer: str, where: str) -> str:
+    """Return the expected answer in the form in which answers are stored, so that both can be compared as texts.
+
+    Raises:
+        DataError: it does not name an option of each question, and no others. Any text will do where it is edited.
+    """
     answers: Any = {item.questions[0].name: answer}
     if len(item.questions) > 1:
         try:
             answers = json.loads(answer)
         except ValueError:
             answers = None
+    if isinstance(answers, dict) and (unknown := answers.keys() - {q.name for q in item.questions}):
+        raise DataError(f"{where}: item {item.item_id!r} has no question {min(unknown)!r}.")
     for question in item.questions:
         values = [option.value for option in question.options]
         value = answers.get(question.name) if isinstance(answers, dict) else None
@@ -155,6 +161,7 @@ def check_expected_answer(item: Item, answer: str, where: str) -> None:
                 f"{where}: the expected answer {answer!r} of item {item.item_id!r} does not answer its question "
                 f"{question.name!r}. Possible values: {', '.join(values)}."
             )
+    return format_answer({name: " ".join(value.split()) for name, value in answers.items()})
 
 
 def _order_options(question: Question, name: str, seed: int) -> Question:

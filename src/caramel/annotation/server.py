@@ -6,7 +6,6 @@ Handlers are plain functions, which Starlette runs in threads: they wait for the
 from __future__ import annotations
 
 import json
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -166,7 +165,7 @@ class AnnotationApp:
                 return await run_in_threadpool(handle, request, annotator, body)
             except ResourceError as error:
                 return JSONResponse({"error": str(error)}, 507)
-            except (DataError, ValueError) as error:
+            except (DataError, ValueError, RecursionError) as error:
                 return JSONResponse({"error": str(error)}, 422)
 
         return answer_request
@@ -180,9 +179,9 @@ def read_seconds(value: object, where: str) -> float | None:
     """
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float):
         raise DataError(f"{where}: `seconds` must be a number, not {value!r}.")
-    if not 0 <= value <= 366 * 86400:
+    if not 0 <= value <= 366 * 86400:  # also true of NaN
         raise DataError(f"{where}: `seconds` must be between 0 and a year, not {value!r}.")
     return float(value)
 

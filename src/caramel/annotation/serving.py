@@ -56,18 +56,19 @@ def open_socket(address: str, port: int) -> socket.socket:
     return listener
 
 
-def serve_task(path: Path, accounts: Mapping[str, str], listener: socket.socket) -> None:
+def serve_task(path: Path, accounts: Mapping[str, str], listener: socket.socket, address: str) -> None:
     """Serve a task file until the process is interrupted.
 
     Args:
         accounts: hash of the secret by annotator.
         listener: a listening socket.
+        address: its address or host name, as annotators write it.
 
     Raises the errors of ``open_task_file``.
     """
     import uvicorn
 
-    address, port = listener.getsockname()[:2]
+    port = listener.getsockname()[1]
     store = AnswerStore(path)
     app = AnnotationApp(store, accounts).build(list_hosts(address, port))
     # No access log: it would hold the secrets of links. No proxy: its headers could name any host.

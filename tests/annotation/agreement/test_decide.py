@@ -52,6 +52,13 @@ def test_estimated_errors_decide_between_a_good_and_a_bad_annotator() -> None:
     assert rows.loc["x", "support"] > 0.9
 
 
+def test_candidates_are_decided_by_majority_since_their_numbers_mean_nothing_across_items() -> None:
+    votes = {"ada": {"a": "0", "b": "2"}, "bob": {"a": "1", "b": "2"}, "cy": {"a": "3", "b": "2"}}
+    rows = decide(annotated(votes, task="choose"), method="dawid_skene")
+    assert rows["decision"].to_dict() == {"a": None, "b": "2"}
+    assert set(rows["method"]) == {"majority"}
+
+
 def test_an_even_estimate_is_a_tie() -> None:
     rows = decide(annotated({"ada": {"a": "yes"}, "bob": {"a": "no"}}, task="true"), method="dawid_skene")
     assert rows["decision"].tolist() == [None]

@@ -166,6 +166,24 @@ def test_a_csv_with_two_questions_needs_both(tmp_path: Path) -> None:
     assert len(read_answers(path)) == 2
 
 
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"answer": "1"}, "no annotator"),
+        ({"annotator": "w1", "answer": "1", "skipped": "dark"}, "Remove one of them"),
+    ],
+)
+def test_no_answer_of_a_csv_is_left_out_without_a_word(
+    tmp_path: Path, cells: dict[str, str], message: str
+) -> None:
+    path = image_task(tmp_path, 2)
+    store = AnswerStore(path)
+    folder = exported(store, tmp_path / "csv", write_csv_folder)
+    with pytest.raises(DataError, match=rf"back\.csv.*{message}"):
+        import_answers(store, filled(folder, lambda rows: rows[0].update(cells)))
+    assert len(read_answers(path)) == 0
+
+
 def label_studio_export(tasks: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return Label Studio's export of tasks, in which all chose the second option."""
     return [
@@ -207,6 +225,21 @@ def test_label_studio_gets_tasks_and_its_export_comes_back_without_names(tmp_pat
     assert set(rows["annotator"]) == {"ls-7"}
     assert "jane" not in rows.to_json()
     assert rows["seconds"].tolist() == [3.25, 3.25]
+
+
+@pytest.mark.parametrize("author", [None, {"email": "jane@example.org"}, True, [7]])
+def test_answers_of_unknown_authors_are_not_pooled(tmp_path: Path, author: object) -> None:
+    path = image_task(tmp_path, 1)
+    store = AnswerStore(path)
+    folder = exported(store, tmp_path / "ls", write_label_studio)
+    export = label_studio_export(json.loads((folder / "tasks.json").read_text()))
+    export[0]["annotations"][0]["completed_by"] = author
+    with pytest.raises(DataError, match="completed_by"):
+        import_answers(store, write_json(tmp_path / "export.json", export))
+    export[0]["annotations"] = ["x"]
+    with pytest.raises(DataError, match="must be a JSON object"):
+        import_answers(store, write_json(tmp_path / "export.json", export))
+    assert len(read_answers(path)) == 0
 
 
 def test_captions_are_text_in_label_studio_and_in_a_page(tmp_path: Path) -> None:

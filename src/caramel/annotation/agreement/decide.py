@@ -31,8 +31,8 @@ def decide_answers(
 
     Args:
         tables: location for messages, and table ``annotations`` of one task; each task once.
-        method: how answers to closed questions are decided. Texts (``correct``, ``resolve``) are always decided by
-            majority: each item has its own answers.
+        method: how answers to closed questions are decided. Texts (``correct``, ``resolve``) and candidates
+            (``choose``) are always decided by majority: their answers mean something else in each item.
         min_answers: least number of answers to an item, at least 1; an item with fewer is undecided.
 
     Raises:
@@ -44,7 +44,7 @@ def decide_answers(
         if task in parts:
             raise DataError(f"{where}: task {task!r} is given twice. Export all its answers to one file.")
         guideline = str(answers["guideline"].iloc[0])
-        how: DecisionMethod = "majority" if task in FREE_TEXT else method
+        how: DecisionMethod = "majority" if task in ("choose", *FREE_TEXT) else method
         questions = [
             _decide_question(rows, how, min_answers).assign(question=name)
             for name, rows in split_questions(answers, task).items()

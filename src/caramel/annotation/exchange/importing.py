@@ -67,12 +67,19 @@ def _iter_page_answers(store: AnswerStore, content: Any, where: str) -> Iterator
 
 
 def _iter_csv_answers(store: AnswerStore, path: Path) -> Iterator[Answer]:
-    """Yield the answers of a CSV file that `csv_files` wrote and annotators filled in. Rows without annotator are left out."""
+    """Yield the answers of a CSV file that `csv_files` wrote and annotators filled in. Empty rows are left out."""
     columns = ("task", "guideline", "item_id", "question", *csv_files.ANSWER_COLUMNS)
     rows: dict[tuple[str, str], dict[str, tuple[str, Mapping[str, str]]]] = defaultdict(dict)
     for where, row in iter_csv_rows(path, columns):
+        answered, skipped = bool(row["answer"].strip()), bool(row["skipped"].strip())
         if not row["annotator"].strip():
+            if answered or skipped:
+                raise DataError(f"{where}: the row has an answer but no annotator. Nothing was imported.")
             continue
+        if answered and skipped:
+            raise DataError(
+                f"{where}: the row has an answer and a reason for skipping it. Remove one of them."
+            )
         _check_version(store, row["task"], row["guideline"], where)
         questions = rows[row["item_id"], check_pseudonym(row["annotator"].strip(), where)]
         if row["question"] in questions:
@@ -110,8 +117,12 @@ def _iter_label_studio_answers(store: AnswerStore, content: Any, where: str) -> 
         _check_version(store, data.get("task"), data.get("guideline"), at)
         item = store.get_item(item_id, label_studio.READER)
         for row in read_list_field(task, "annotations", at):
-            author = row.get("completed_by") if isinstance(row, dict) else None
+            if not isinstance(row, dict):
+                raise DataError(f"{at}: an annotation must be a JSON object, not {type(row).__name__}.")
+            author = row.get("completed_by")
             author = author.get("id") if isinstance(author, dict) else author
+            if isinstance(author, bool) or not isinstance(author, int | str):
+                raise DataError(f"{at}: `completed_by` must be the number of an annotator, not {author!r}.")
             annotator = check_pseudonym(f"ls-{author}", at)
             skipped = "skipped in Label Studio" if row.get("was_cancelled") else None
             yield _build_answer(

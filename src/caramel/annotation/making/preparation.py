@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from caramel.annotation.items import Item, check_expected_answer
+from caramel.annotation.items import Item, parse_expected_answer
 from caramel.errors import DataError, format_items
 from caramel.io.image_codec import check_image
 from caramel.io.readers import iter_csv_rows
@@ -79,8 +79,7 @@ def read_gold(path: Path, items: Sequence[Item]) -> dict[str, tuple[str, str]]:
             raise DataError(f"{where}: item {name!r} occurs twice.")
         if role not in ROLES:
             raise DataError(f"{where}: the role must be one of {', '.join(ROLES)}, not {role!r}.")
-        check_expected_answer(by_id[name], answer, where)
-        known[name] = answer, role
+        known[name] = parse_expected_answer(by_id[name], answer, where), role
     return known
 
 

@@ -210,7 +210,8 @@ function buildOption(question, option, index) {
     button.append(key);
     if (option.image) button.append(buildImage(option.image, `Image ${index + 1}`));
     if (option.caption) button.append(...markDifference(question, option));
-    button.onclick = () => choose(index);
+    // The second click of a double click would answer the next item, which is there at once.
+    button.onclick = (event) => event.detail > 1 || choose(index);
     return button;
 }
 

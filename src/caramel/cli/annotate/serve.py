@@ -70,4 +70,4 @@ def serve_annotation_task(
     click.echo(f"Annotation for {who}: http://{host}/?token={secret}")
     echo("Ctrl-C ends it. Answers are stored one by one.")
     with suppress(KeyboardInterrupt):
-        serve_task(task, known, listener)
+        serve_task(task, known, listener, address)

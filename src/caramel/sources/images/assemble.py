@@ -138,7 +138,8 @@ def _build_training_set(rows: pd.DataFrame, negatives: pd.DataFrame) -> pd.DataF
         rows: one row per pair.
         negatives: table ``negatives``, with the negative's image in column ``image``, empty if it has none.
     """
-    listed = negatives[negatives["pair_id"].isin(rows["pair_id"])]
+    columns_used = ["pair_id", "negative_id", "negative_caption", "subtype", "image"]  # there can be millions
+    listed = negatives.loc[negatives["pair_id"].isin(rows["pair_id"]), columns_used]
     listed = listed.assign(undrawn=listed["image"].isna()).sort_values(["undrawn", "negative_id"])
     listed["image"] = listed["image"].astype(object).where(~listed["undrawn"], None)
     lists = listed.groupby("pair_id", sort=False)[
