@@ -101,10 +101,10 @@ def create_task_file(
     if path.exists():
         raise ConfigError(f"{str(path)!r} exists, and may hold answers. Give another path, or remove it.")
     logs = [Path(f"{path}{ending}") for ending in ("-wal", "-shm")]
-    if found := [str(log) for log in logs if log.exists()]:
+    if leftover := [str(log) for log in logs if log.exists()]:
         # SQLite would write the answers of a server that was killed into the new file.
         raise ConfigError(
-            f"{' and '.join(found)} belong to a task that was in {str(path)!r}, and may hold answers. Give another path, or remove them."
+            f"{' and '.join(leftover)} belong to a task that was in {str(path)!r}, and may hold answers. Give another path, or remove them."
         )
     if all(item.item_id in roles for item in items):
         raise DataError(
