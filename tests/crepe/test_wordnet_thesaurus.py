@@ -73,18 +73,39 @@ def test_an_attribute_of_no_list_has_its_antonym(tmp_path: Path) -> None:
     assert load_wordnet_thesaurus(str(folder)).list_foils("att", "tame1") == ["wild1"]
 
 
+ON = ("under", "beside", "off", "below", "far from")  # contraries of "on"
+
+
 @pytest.mark.parametrize(
     ("predicate", "owners", "foils"),
     [
         ("on top of", (), ["under", "beside"]),
-        ("near", (), ["far from"]),
+        ("near", (), ["far from", "away from", "inside", "on top of"]),
         ("glued to", (), []),
         ("of", (), []),
-        ("sitting on", (), ["standing on", "lying on", "sitting under", "sitting beside"]),
-        ("sits on", (), ["stands on", "lies on", "sits under", "sits beside"]),
-        ("standing on", ("man", "shoe"), ["sitting on", "lying on"]),  # nothing is under a shoe in earnest
+        (
+            "sitting on",
+            (),
+            [
+                *(f"{verb} on" for verb in ("standing", "lying", "jumping", "running")),
+                *(f"sitting {word}" for word in ON),
+            ],
+        ),
+        (
+            "sits on",
+            (),
+            [
+                *(f"{verb} on" for verb in ("stands", "lies", "jumps", "runs")),
+                *(f"sits {word}" for word in ON),
+            ],
+        ),
+        (
+            "standing on",
+            ("man", "shoe"),
+            ["sitting on", "lying on", "jumping on", "running on"],
+        ),  # nothing is under a shoe in earnest
         ("standing on", ("shoe", "shoe"), []),  # a thing stands and sits alike
-        ("holding", ("man", "shoe"), ["dropping", "throwing"]),
+        ("holding", ("man", "shoe"), ["dropping", "throwing", "kicking", "pushing"]),
     ],
 )
 def test_predicates_are_replaced_whole_by_contraries_that_fit_their_ends(

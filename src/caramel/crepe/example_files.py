@@ -31,7 +31,9 @@ EntailmentScorer = Callable[
 # "place": an atom is drawn, then a word for it. "pool": each negative has the same chance, so an atom with many
 # words is replaced more often; the figures of the world were measured with it.
 Sampling = Literal["place", "pool"]
-WEIGHED = 40  # negatives of a caption that a model of plausibility or entailment scores
+WEIGHED = (
+    40  # most negatives of a caption that a model scores: swaps by entailment, pairs of foils by plausibility
+)
 FOLLOWS = 0.5  # probability from which on a text counts as entailed by its caption
 
 
@@ -77,13 +79,17 @@ def select_negatives(
 
 
 def take_negatives(
-    drawn: Iterable[str], caption: str, number: int, plausible: PlausibilityScorer | None = None
+    drawn: Iterable[str],
+    caption: str,
+    number: int,
+    plausible: PlausibilityScorer | None = None,
+    most: int | None = None,
 ) -> list[str]:
-    """Return the first ``number`` different texts of those drawn, or the most plausible of the first ``WEIGHED``.
+    """Return the first ``number`` different texts of those drawn, or the most plausible of the first ``most``.
 
-    No more texts are drawn than that, so a lazy iterator costs little.
+    No more texts are drawn than that, so a lazy iterator costs little. ``most``: None ranks all.
     """
-    wanted = number if plausible is None else WEIGHED
+    wanted = number if plausible is None else most
     texts = list(islice(_iter_different(drawn, caption), wanted))
     if plausible is None or len(texts) <= number:
         return texts[:number]

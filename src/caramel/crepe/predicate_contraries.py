@@ -12,10 +12,10 @@ from functools import cache
 
 # Predicate -> predicates that exclude it. Verbs are in their base form, which stands for all forms.
 PREPOSITIONS: dict[str, tuple[str, ...]] = {
-    "on": ("under", "beside"),
-    "in": ("outside",),
-    "at": ("far from",),
-    "near": ("far from",),
+    "on": ("under", "beside", "off", "below", "far from"),
+    "in": ("outside", "beside", "behind", "far from"),
+    "at": ("far from", "away from", "on top of", "under"),
+    "near": ("far from", "away from", "inside", "on top of"),
     "by": ("far from",),
     "next to": ("far from",),
     "beside": ("far from",),
@@ -23,13 +23,13 @@ PREPOSITIONS: dict[str, tuple[str, ...]] = {
     "alongside": ("far from",),
     "around": ("far from",),
     "on top of": ("under", "beside"),
-    "in front of": ("behind",),
-    "behind": ("in front of",),
-    "on back of": ("in front of", "under"),
-    "above": ("below",),
-    "over": ("under", "below"),
+    "in front of": ("behind", "inside", "under", "on top of"),
+    "behind": ("in front of", "inside", "under", "on top of"),
+    "on back of": ("in front of", "under", "inside", "far from"),
+    "above": ("below", "under", "inside", "beneath"),
+    "over": ("under", "below", "inside", "beneath"),
     "below": ("above",),
-    "under": ("on top of", "above"),
+    "under": ("on top of", "above", "over", "inside"),
     "underneath": ("on top of", "above"),
     "beneath": ("on top of", "above"),
     "inside": ("outside",),
@@ -40,12 +40,12 @@ PREPOSITIONS: dict[str, tuple[str, ...]] = {
     "down": ("up",),
     "toward": ("away from",),
     "towards": ("away from",),
-    "against": ("far from",),
-    "between": ("far from", "behind"),
+    "against": ("far from", "away from", "inside", "on top of"),
+    "between": ("far from", "behind", "away from", "on top of"),
     "among": ("far from",),
-    "along": ("away from",),
-    "across": ("away from",),
-    "with": ("without",),
+    "along": ("away from", "far from", "inside", "below"),
+    "across": ("away from", "far from", "below", "around"),
+    "with": ("without", "lacking", "missing", "far from"),
     "to the left of": ("to the right of",),
     "to the right of": ("to the left of",),
     "on the left of": ("on the right of",),
@@ -57,17 +57,17 @@ PREPOSITIONS: dict[str, tuple[str, ...]] = {
 }
 
 VERBS: dict[str, tuple[str, ...]] = {
-    "hold": ("drop", "throw"),
-    "wear": ("carry", "hold"),
-    "carry": ("drop", "throw"),
-    "eat": ("ignore", "smell"),
-    "ride": ("push", "wash"),
+    "hold": ("drop", "throw", "kick", "push"),
+    "wear": ("carry", "hold", "fold", "wash"),
+    "carry": ("drop", "throw", "kick", "push"),
+    "eat": ("ignore", "smell", "drop", "throw"),
+    "ride": ("push", "wash", "repair", "carry"),
     "have": ("lack",),
-    "watch": ("ignore", "turn away from"),
-    "look at": ("ignore", "turn away from"),
+    "watch": ("ignore", "turn away from", "hide from", "run from"),
+    "look at": ("ignore", "turn away from", "hide from", "run from"),
     "face": ("turn away from",),
-    "use": ("ignore", "repair"),
-    "cover": ("surround",),
+    "use": ("ignore", "repair", "drop", "throw"),
+    "cover": ("surround", "support", "avoid", "reveal"),
     "pull": ("push",),
     "push": ("pull",),
     "throw": ("catch",),
@@ -86,42 +86,44 @@ VERBS: dict[str, tuple[str, ...]] = {
     "drink from": ("spill", "wash"),
     "read": ("close", "ignore"),
     "fly": ("fold", "drop"),
-    "hang from": ("lie under", "stand on"),
+    "hang from": ("lie under", "stand on", "lean against", "sit on"),
     "hang on": ("lie under",),
     "jump over": ("walk around",),
     "lean on": ("stand away from",),
     "lean against": ("stand away from",),
     "walk with": ("walk away from", "run from"),
-    "sit": ("stand", "lie"),
-    "stand": ("sit", "lie"),
-    "lie": ("stand", "sit"),
-    "lay": ("stand", "sit"),
-    "walk": ("sit", "lie"),
+    "sit": ("stand", "lie", "jump", "run"),
+    "stand": ("sit", "lie", "jump", "run"),
+    "lie": ("stand", "sit", "jump", "run"),
+    "lay": ("stand", "sit", "jump", "run"),
+    "walk": ("sit", "lie", "sleep", "kneel"),
     "run": ("sit", "lie"),
     "sleep": ("stand", "jump"),
     "jump": ("sit", "lie"),
     "graze": ("sleep", "run"),
     "swim": ("stand", "sleep"),
-    "say": ("hide",),
+    "play": ("ignore", "watch", "drop", "repair"),
+    "say": ("hide", "lack", "omit", "cover"),
 }
 
 # These keep their preposition: "sitting on" becomes "standing on".
 INTRANSITIVE = frozenset(("sit", "stand", "lie", "lay", "walk", "run", "sleep", "jump", "graze", "swim"))
 
 FIXED: dict[str, tuple[str, ...]] = {  # participles that no subject does
-    "parked": ("driving", "moving"),
+    "parked": ("driving", "moving", "burning", "racing"),
     "covered": ("free",),
-    "attached to": ("detached from",),
-    "mounted on": ("leaning against", "lying under"),
-    "painted on": ("hidden behind",),
+    "attached to": ("detached from", "far from", "removed from", "lying under"),
+    "mounted on": ("leaning against", "lying under", "removed from", "far from"),
+    "painted on": ("hidden behind", "removed from", "lying under", "far from"),
     "filled with": ("empty of", "without"),
-    "covered in": ("free of", "without"),
+    "covered in": ("free of", "without", "empty of", "lacking"),
     "covered with": ("free of", "without"),
     "covered by": ("free of", "without"),
     "topped with": ("without",),
     "decorated with": ("without",),
-    "has": ("lacks",),
-    "growing on": ("lying under",),
+    "flying in": ("walking in", "standing in", "lying in", "sitting in"),
+    "has": ("lacks", "is missing", "is without", "has lost"),
+    "growing on": ("lying under", "hanging under", "far from", "removed from"),
 }
 
 # Predicates that say the same of two objects, at least in part.
@@ -136,7 +138,7 @@ SAME_PREDICATES: tuple[frozenset[str], ...] = (
 INSIDE, ON_TOP = frozenset(("in", "inside", "inside of")), frozenset(("on", "on top of"))
 SLOPES = frozenset(("up", "down"))
 MOTION = frozenset(("up", "down", "across", "along", "toward", "towards"))
-DOUBLED = frozenset(("hit", "pet", "cut", "sit", "run", "swim", "drop"))  # "hitting"
+DOUBLED = frozenset(("hit", "pet", "cut", "sit", "run", "swim", "drop", "omit"))  # "hitting"
 
 
 def list_contraries(predicate: str, protected: Container[str] = (), *, has_posture: bool = True) -> list[str]:

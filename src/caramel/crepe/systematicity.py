@@ -23,6 +23,7 @@ from caramel.crepe.caption_template import locate_atoms
 from caramel.crepe.corpus_index import assign_split, count_seen_items
 from caramel.crepe.crops import CropRules, find_crop_problem
 from caramel.crepe.example_files import (
+    WEIGHED,
     Example,
     PlausibilityScorer,
     Sampling,
@@ -164,10 +165,10 @@ def _select_region_negatives(
     """Return column -> negatives of a region."""
     text = captioned.caption.text
     if sampling == "place":
-        drawn = {ATOM: draw_atom_foils, COMP: draw_compound_foils}
+        drawn = {ATOM: (draw_atom_foils, None), COMP: (draw_compound_foils, WEIGHED)}  # pairs: thousands
         return {
-            column: take_negatives(draw(captioned, words, rng), text, NUMBERS[column], plausible)
-            for column, draw in drawn.items()
+            column: take_negatives(draw(captioned, words, rng), text, NUMBERS[column], plausible, most)
+            for column, (draw, most) in drawn.items()
         }
     pools = {
         ATOM: generate_atom_foils(captioned, words),
