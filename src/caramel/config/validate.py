@@ -63,13 +63,17 @@ def iter_unmet_names(config: Config) -> Iterator[str]:
         ("negatives.paraphrases", WRITERS, config.negatives.paraphrases),
         ("train_generator.backend", GENERATORS, config.train_generator.backend),
         ("pretrain.backend", BASES, config.pretrain.backend),
-        ("filter_images.judge", JUDGES, images.judge),
-        ("filter_images.ambiguity", JUDGES, images.ambiguity),
-        ("filter_images.second_judge", JUDGES, images.second_judge),
-        ("synthesize.grid_judge", JUDGES, config.synthesize.grid_judge),
     ):
         if name is not None:
             yield from _iter_unknown(key, registry, name)
+    for key, judge in (
+        ("filter_images.judge", images.judge),
+        ("filter_images.ambiguity", images.ambiguity),
+        ("filter_images.second_judge", images.second_judge),
+        ("synthesize.grid_judge", config.synthesize.grid_judge),
+    ):
+        if judge is not None:
+            yield from _iter_missing(key, JUDGES, judge)
     for key, stage in (("train_generator", config.train_generator), ("pretrain", config.pretrain)):
         if stage.backend == "pretrained" and not stage.pretrained:
             yield f"{key}.pretrained is not set, but {key}.backend is 'pretrained'"
