@@ -55,6 +55,7 @@ def filter_images(config: Config) -> None:
             faithfulness_threshold=section.faithfulness_threshold,
             margin=section.margin,
             keep_ambiguous=section.keep_ambiguous,
+            ambiguity_test=section.ambiguity_test,
         ),
         seed=config.synthesize.seed,
     )
