@@ -10,7 +10,7 @@ from caramel.errors import BackendError
 from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
 from caramel.models.specs import open_model
 from caramel.sources.images import matching_judges
-from caramel.sources.images.judge_specs import check_judge_spec, load_judge, missing_judge
+from caramel.sources.images.judge_specs import check_judge_spec, list_judge_problems, load_judge
 
 GRAPH = SceneGraph((Node("cat", ("blue",)), Node("table")), (Edge(0, "on", 1),))
 IMAGES = [picture(0), picture(1), picture(0)]
@@ -96,7 +96,7 @@ def test_a_spec_of_the_wrong_form_says_how_to_write_it(spec: str, message: str) 
 
 
 def test_a_missing_model_is_found_without_loading_it(blip: Path) -> None:
-    assert missing_judge(f"itm:{blip}") == []
-    assert missing_judge("itm:nowhere/at/all")
-    assert missing_judge(f"vqascore:{blip}")
-    assert missing_judge("world") == []
+    assert list_judge_problems(f"itm:{blip}") == []
+    assert list_judge_problems("itm:nowhere/at/all")
+    assert list_judge_problems(f"vqascore:{blip}")
+    assert list_judge_problems("world") == []

@@ -186,5 +186,10 @@ def _compute_calibration(threshold: float, right: Bools, wrong: Bools) -> Calibr
     """
     recall, passed = float(right.mean()), float(wrong.mean())
     precision = recall / (recall + passed) if recall + passed else 0.0
-    shares = (precision, recall, (recall + 1 - passed) / 2)
-    return Calibration(threshold, len(right), *(round(share, DIGITS) for share in shares))
+    return Calibration(
+        threshold,
+        len(right),
+        precision=round(precision, DIGITS),
+        recall=round(recall, DIGITS),
+        balanced_accuracy=round((recall + 1 - passed) / 2, DIGITS),
+    )

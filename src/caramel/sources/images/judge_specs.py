@@ -42,7 +42,7 @@ def check_judge_spec(spec: str) -> list[str]:
     return []
 
 
-def missing_judge(spec: str) -> list[str]:
+def list_judge_problems(spec: str) -> list[str]:
     """Return why the judge of a spec cannot be loaded, without loading it; empty if it can."""
     name, _, target = spec.partition(":")
     if (problems := check_judge_spec(spec)) or name not in WITH_TARGET:

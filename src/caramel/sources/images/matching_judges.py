@@ -153,17 +153,17 @@ def build_questions(caption: str, parse: GraphParser) -> list[str]:
     return texts or [caption]
 
 
-def itm_judge(*, target: str, device: str, **unused: object) -> MatchingJudge:
+def load_itm_judge(*, target: str, device: str, **unused: object) -> MatchingJudge:
     """Return the judge of a matching head."""
     return MatchingJudge("itm", "itm", target, device, lambda caption: [caption])
 
 
-def vqascore_judge(*, target: str, device: str, **unused: object) -> MatchingJudge:
+def load_vqascore_judge(*, target: str, device: str, **unused: object) -> MatchingJudge:
     """Return the judge that asks a generative model about the whole caption."""
     return MatchingJudge("vqascore", "vqascore", target, device, lambda caption: [caption])
 
 
-def questions_judge(*, target: str, device: str, **unused: object) -> MatchingJudge:
+def load_questions_judge(*, target: str, device: str, **unused: object) -> MatchingJudge:
     """Return the judge that asks about each part of the caption; the target is MODEL@SPACY."""
     model, _, parser = target.rpartition("@")
     parse = GRAPH_PARSERS["spacy"].load(parser, frozenset())
