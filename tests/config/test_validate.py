@@ -49,6 +49,9 @@ def test_the_default_names_nothing_that_is_missing() -> None:
         ({"filter_images__second_judge": "clop"}, "filter_images.second_judge = 'clop': .*'clip'"),
         ({"filter_images__ambiguity": "clop"}, "filter_images.ambiguity = .*: .*'clip'"),
         ({"filter_images__judge": "people"}, "'people' needs synthesize.grid_judge"),
+        ({"filter_images__ambiguity": "none", "filter_images__ambiguity_test": "images"}, "not 'none'"),
+        ({"filter_images__ambiguity": "people", "filter_images__ambiguity_test": "images"}, "not 'people'"),
+        ({"filter_images__judge": "itm"}, "write itm:FOLDER"),
         (
             {"filter_images__judge": "people", "filter_images__faithfulness_threshold": None},
             "'people' needs a filter_images.faithfulness_threshold",

@@ -195,6 +195,12 @@ def _iter_people_conflicts(config: Config) -> Iterator[str]:
             yield "filter_images.judge = 'people' needs a filter_images.faithfulness_threshold, such as 0.5: their fits are 0 or 1"
         if config.synthesize.grid_judge in (None, PEOPLE):
             yield "filter_images.judge = 'people' needs synthesize.grid_judge, a model that compares the generator's settings"
+    deciding = images.ambiguity or images.judge
+    if images.ambiguity_test == "images" and deciding in (PEOPLE, "none"):
+        yield (
+            f"filter_images.ambiguity_test = 'images' needs a model or the exact reading as judge, not {deciding!r}: set it "
+            f"to 'captions'"
+        )
     for key, name in (
         ("filter_images.second_judge", images.second_judge),
         ("synthesize.grid_judge", config.synthesize.grid_judge if images.judge != PEOPLE else None),

@@ -165,13 +165,13 @@ def filter_images(
         rows = _add_judgements(rows, files, second_judge, "second", settings.margin)
         least = second_calibration.threshold if second_calibration else FAITHFUL
         if settings.ambiguity_test == "images":
-            rows["second_ambiguous"] = _fits_original_caption(
+            rows["second_ambiguous"] = _compare_on_original_caption(
                 rows, files, source_files, second_judge, "second", settings.margin
             )
         rows["passed"] = rows["second_negative"] >= least
         rows["accepted"] = rows["passed"] & ~rows["second_ambiguous"]
     if settings.ambiguity_test == "images":
-        rows["first_ambiguous"] = _fits_original_caption(
+        rows["first_ambiguous"] = _compare_on_original_caption(
             rows, files, source_files, ambiguity_judge or judge, "first", settings.margin
         )
     rows["of_positive"] = _score_positives(rows, files, judge)
@@ -230,7 +230,7 @@ def _add_judgements(
     )
 
 
-def _fits_original_caption(
+def _compare_on_original_caption(
     rows: pd.DataFrame,
     files: Mapping[str, bytes],
     source_files: Mapping[str, bytes] | None,
