@@ -10,7 +10,6 @@ from caramel.config.validate import PEOPLE
 from caramel.interfaces.judge import JudgedImages
 from caramel.io.files import write_json
 from caramel.io.image_store import ImageStore, rewrite_shard_paths
-from caramel.registry import JUDGES
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.images import IMAGES
@@ -20,6 +19,7 @@ from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import SPLIT
 from caramel.sources.images.filters import FilterSettings, calibrate_and_filter
+from caramel.sources.images.judge_specs import load_judge
 
 OUT, DRAWN, SOURCE = (Path("data", stage) for stage in ("filter_images", "synthesize", "scenes"))
 
@@ -48,13 +48,14 @@ def filter_images(config: Config) -> None:
         calibration_negatives=read_negatives(
             only=("pair_id", set(pairs.loc[pairs["split"] == SPLIT, "pair_id"]))
         ),
-        judge=JUDGES[section.judge](**settings),
-        ambiguity_judge=JUDGES[section.ambiguity](**settings) if section.ambiguity else None,
-        second_judge=JUDGES[section.second_judge](**settings) if section.second_judge else None,
+        judge=load_judge(section.judge, **settings),
+        ambiguity_judge=load_judge(section.ambiguity, **settings) if section.ambiguity else None,
+        second_judge=load_judge(section.second_judge, **settings) if section.second_judge else None,
         settings=FilterSettings(
             faithfulness_threshold=section.faithfulness_threshold,
             margin=section.margin,
             keep_ambiguous=section.keep_ambiguous,
+            ambiguity_test=section.ambiguity_test,
         ),
         seed=config.synthesize.seed,
     )

@@ -191,7 +191,11 @@ JUDGES: Registry[JudgeFactory] = Registry(
         "clip": "caramel.sources.images.judges:clip_judge",
         "people": "caramel.sources.images.people_judge:load_people_judge",
         "none": "caramel.sources.images.judges:build_no_judge",
+        "itm": "caramel.sources.images.matching_judges:load_itm_judge",
+        "vqascore": "caramel.sources.images.matching_judges:load_vqascore_judge",
+        "questions": "caramel.sources.images.matching_judges:load_questions_judge",
     },
+    check="caramel.sources.images.judge_specs:list_judge_problems",
 )
 
 BENCHMARKS: Registry[Benchmark] = Registry(

@@ -46,9 +46,12 @@ def test_the_default_names_nothing_that_is_missing() -> None:
     ("sets", "said"),
     [
         ({"negatives__backend": "wrold"}, "negatives.backend: .*Did you mean 'world'"),
-        ({"filter_images__second_judge": "clop"}, "filter_images.second_judge: .*'clip'"),
-        ({"filter_images__ambiguity": "clop"}, "filter_images.ambiguity: .*'clip'"),
+        ({"filter_images__second_judge": "clop"}, "filter_images.second_judge = 'clop': .*'clip'"),
+        ({"filter_images__ambiguity": "clop"}, "filter_images.ambiguity = .*: .*'clip'"),
         ({"filter_images__judge": "people"}, "'people' needs synthesize.grid_judge"),
+        ({"filter_images__ambiguity": "none", "filter_images__ambiguity_test": "images"}, "not 'none'"),
+        ({"filter_images__ambiguity": "people", "filter_images__ambiguity_test": "images"}, "not 'people'"),
+        ({"filter_images__judge": "itm"}, "write itm:FOLDER"),
         (
             {"filter_images__judge": "people", "filter_images__faithfulness_threshold": None},
             "'people' needs a filter_images.faithfulness_threshold",

@@ -63,13 +63,17 @@ def iter_unmet_names(config: Config) -> Iterator[str]:
         ("negatives.paraphrases", WRITERS, config.negatives.paraphrases),
         ("train_generator.backend", GENERATORS, config.train_generator.backend),
         ("pretrain.backend", BASES, config.pretrain.backend),
-        ("filter_images.judge", JUDGES, images.judge),
-        ("filter_images.ambiguity", JUDGES, images.ambiguity),
-        ("filter_images.second_judge", JUDGES, images.second_judge),
-        ("synthesize.grid_judge", JUDGES, config.synthesize.grid_judge),
     ):
         if name is not None:
             yield from _iter_unknown(key, registry, name)
+    for key, judge in (
+        ("filter_images.judge", images.judge),
+        ("filter_images.ambiguity", images.ambiguity),
+        ("filter_images.second_judge", images.second_judge),
+        ("synthesize.grid_judge", config.synthesize.grid_judge),
+    ):
+        if judge is not None:
+            yield from _iter_missing(key, JUDGES, judge)
     for key, stage in (("train_generator", config.train_generator), ("pretrain", config.pretrain)):
         if stage.backend == "pretrained" and not stage.pretrained:
             yield f"{key}.pretrained is not set, but {key}.backend is 'pretrained'"
@@ -191,6 +195,12 @@ def _iter_people_conflicts(config: Config) -> Iterator[str]:
             yield "filter_images.judge = 'people' needs a filter_images.faithfulness_threshold, such as 0.5: their fits are 0 or 1"
         if config.synthesize.grid_judge in (None, PEOPLE):
             yield "filter_images.judge = 'people' needs synthesize.grid_judge, a model that compares the generator's settings"
+    deciding = images.ambiguity or images.judge
+    if images.ambiguity_test == "images" and deciding in (PEOPLE, "none"):
+        yield (
+            f"filter_images.ambiguity_test = 'images' needs a model or the exact reading as judge, not {deciding!r}: set it "
+            f"to 'captions'"
+        )
     for key, name in (
         ("filter_images.second_judge", images.second_judge),
         ("synthesize.grid_judge", config.synthesize.grid_judge if images.judge != PEOPLE else None),

@@ -59,10 +59,12 @@ class JudgeFactory(Protocol):
         device: str,
         allow_unmentioned_objects: bool,
         judged: JudgedImages | None = None,
+        target: str = "",
     ) -> Judge:
         """Return the judge for a checkpoint folder, on a device: auto, cpu, cuda or cuda:N.
 
-        With ``allow_unmentioned_objects`` a caption may omit objects of its image.
+        With ``allow_unmentioned_objects`` a caption may omit objects of its image. ``target`` is that of a spec,
+        NAME:TARGET, of a judge that is a model of its own.
 
         Raises:
             BackendError: the checkpoint is missing or broken, or the judge cannot judge other images than ``judged``.

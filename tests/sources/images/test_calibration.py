@@ -149,3 +149,15 @@ def test_real_judges_are_calibrated_on_the_world(world, files, clip_folder):
     model = calibrate_threshold(clip, pairs, written.negatives, files, seed=1)
     assert model.images == exact.images > 100
     assert 0.3 <= model.balanced_accuracy < 0.8
+
+
+def test_precision_recall_and_yield_have_intervals() -> None:
+    fold = np.arange(40) % 5
+    fitting = np.where(np.arange(40) < 36, 0.9, 0.1)
+    found = compute_cross_fitted_threshold(fitting, np.full(40, 0.2), fold)
+    assert (found.precision, found.recall, found.passed) == (1.0, 0.9, 0.45)
+    assert found.recall_interval == pytest.approx((0.7695, 0.9604), abs=1e-4)
+    assert found.precision_interval is not None
+    assert found.precision_interval[0] == pytest.approx(0.9036, abs=1e-4)
+    assert found.passed_interval is not None
+    assert found.passed_interval[0] < 0.45 < found.passed_interval[1]

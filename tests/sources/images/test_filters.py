@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from stored_images import indexed
 
+from caramel.errors import DataError
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.contracts import check_table
 from caramel.schemas.images import IMAGES
@@ -58,10 +59,15 @@ def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> FilterResult:
         for i, data in enumerate(pictures)
     }
     images = indexed(files)
-    chosen = {"faithfulness_threshold": 0.5, "margin": 0.0, "keep_ambiguous": ["add"]}
+    chosen = {
+        "faithfulness_threshold": 0.5,
+        "margin": 0.0,
+        "keep_ambiguous": ["add"],
+        "ambiguity_test": "captions",
+    }
     settings = FilterSettings(**{name: changes.pop(name, default) for name, default in chosen.items()})
-    judge = ReadingJudge(allow_unmentioned_objects=False)
-    filter_candidates = calibrate_and_filter if "source_files" in changes else filter_images
+    judge = changes.pop("judge", ReadingJudge(allow_unmentioned_objects=False))
+    filter_candidates = calibrate_and_filter if "calibration_negatives" in changes else filter_images
     return filter_candidates(
         candidates,
         images,
@@ -69,7 +75,7 @@ def filtered(drawn: dict[str, list[bytes]], **changes: Any) -> FilterResult:
         negatives,
         pairs,
         judge=judge,
-        second_judge=judge,
+        second_judge=changes.pop("second_judge", judge),
         settings=settings,
         **changes,
     )
@@ -195,3 +201,36 @@ def test_a_threshold_that_is_not_given_is_calibrated_on_the_source() -> None:
     assert given.metrics["threshold"]["faithfulness_threshold"] == 0.25
     assert given.metrics["threshold"]["calibration"] is None
     assert found.choices["chosen_by"].notna().tolist() == [False, True]
+
+
+class _Stated:
+    """A judge whose fit to any caption is written in the image."""
+
+    name = "stated"
+
+    def score_match(self, images: Any, captions: Any) -> Any:
+        assert len(images) == len(captions)
+        return np.array([float(image.decode()) for image in images])
+
+    def is_ambiguous(self, negative: Any, positive: Any, margin: float) -> Any:
+        return negative - positive <= margin
+
+
+def test_as_published_an_image_is_ambiguous_if_it_fits_the_original_caption_as_well_as_the_original_image() -> (
+    None
+):
+    drawn = {"clear": [b"0.6"], "equal": [b"0.9"], "near": [b"0.8"]}
+    positives = {name: [b"0.9"] for name in drawn}
+    kwargs = {"positives": positives, "judge": _Stated(), "second_judge": None, "subtype": "add_obj"}
+    result = filtered(drawn, ambiguity_test="images", margin=0.15, keep_ambiguous=(), **kwargs)
+    kept = result.choices.set_index("negative_id")["chosen_by"]
+    assert kept.dropna().index.tolist() == ["clear"]
+    assert set(result.rejects["reason"]) == {AMBIGUOUS}
+
+
+def test_the_original_image_of_the_source_is_compared_and_must_be_there() -> None:
+    kwargs = {"judge": _Stated(), "second_judge": None, "ambiguity_test": "images", "keep_ambiguous": ()}
+    result = filtered({"a": [b"0.6"]}, source_files={"a": b"0.9"}, **kwargs)
+    assert result.choices["chosen_by"].tolist() == ["stated"]
+    with pytest.raises(DataError, match=r"positive image 'a' is missing.*ambiguity_test"):
+        filtered({"a": [b"0.6"]}, **kwargs)

@@ -73,6 +73,7 @@ class FilterImages(Section):
 
     judge: str
     ambiguity: str | None
+    ambiguity_test: Literal["captions", "images"]
     second_judge: str | None
     faithfulness_threshold: Share | None
     margin: Share

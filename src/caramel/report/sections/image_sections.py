@@ -122,19 +122,31 @@ def _build_funnel(raw: dict[str, Any], path: Path) -> TableBlock:
 def _build_calibration(raw: dict[str, Any], path: Path) -> TableBlock:
     """Return the calibrated threshold of the deciding judge and its accuracy."""
     keys = ("threshold", "calibration")
-    shares = [_build_share_cell(raw, path, *keys, k) for k in ("precision", "recall", "balanced_accuracy")]
+    shares = [_build_interval_cell(raw, path, *keys, k) for k in ("precision", "recall", "passed")]
+    shares.append(_build_share_cell(raw, path, *keys, "balanced_accuracy"))
     least = Cell(f"{get_number(raw, *keys, 'threshold', where=path):g}")
     images = Cell(format_count(get_number(raw, *keys, "images", where=path)))
-    head = ("least score", "images", "precision, %", "recall, %", "balanced accuracy, %")
+    head = ("least score", "images", "precision, %", "recall, %", "yield, %", "balanced accuracy, %")
     note = (
         "Chosen for the best balanced accuracy on images of the val split, each with one of its captions and with that "
-        "pair's hard negative. The results are cross-fitted: from images that had no part in the choice."
+        "pair's hard negative. The results are cross-fitted: from images that had no part in the choice. "
+        "Yield: the share of these pairs that pass, half of which fit. Intervals: 95 % (Wilson)."
     )
     return TableBlock("Threshold of the deciding judge", head, [[least, images, *shares]], note=note)
 
 
 def _build_share_cell(raw: dict[str, Any], path: Path, *keys: str) -> Cell:
     return Cell(format_percent(get_number(raw, *keys, where=path)))
+
+
+def _build_interval_cell(raw: dict[str, Any], path: Path, *keys: str) -> Cell:
+    """Return a share with its interval; an earlier version measured no interval and no yield."""
+    *of, name = keys
+    calibration = get_value(raw, *of, where=path)
+    if not calibration.get(f"{name}_interval"):
+        return _build_share_cell(raw, path, *keys) if name in calibration else Cell(MISSING)
+    low, high = (format_percent(float(end)) for end in calibration[f"{name}_interval"])
+    return Cell(f"{format_percent(get_number(raw, *keys, where=path))} [{low}, {high}]")
 
 
 def _build_judges_table(raw: dict[str, Any], path: Path) -> TableBlock:

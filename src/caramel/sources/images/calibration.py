@@ -21,6 +21,7 @@ from caramel.errors import DataError
 from caramel.io.image_store import LazySequence
 from caramel.utils.arrays import Bools, Ints
 from caramel.utils.hashing import assign_folds
+from caramel.utils.stats import wilson_interval
 
 if TYPE_CHECKING:
     from caramel.interfaces.judge import Judge, MatchScores
@@ -34,11 +35,15 @@ DIGITS = 6  # fits and shares are rounded, so that the last bits of another proc
 FOLDS = 5  # folds of images: a threshold is evaluated on images that had no part in its choice
 
 
+Interval = tuple[float, float]
+
+
 class Calibration(NamedTuple):
     """A threshold, the number of images, and cross-fitted figures on captions and hard negatives.
 
     All values but ``images`` are in [0, 1]. Each figure is measured on images that had no part in choosing the
-    threshold.
+    threshold. ``passed`` is the yield: the share of all pairs that pass, half of which fit. Intervals are Wilson's,
+    of 95 %.
     """
 
     threshold: float
@@ -46,6 +51,10 @@ class Calibration(NamedTuple):
     precision: float
     recall: float
     balanced_accuracy: float
+    passed: float | None = None
+    precision_interval: Interval | None = None
+    recall_interval: Interval | None = None
+    passed_interval: Interval | None = None
 
 
 def calibrate_threshold(
@@ -132,7 +141,28 @@ def compute_cross_fitted_threshold(fitting: MatchScores, unfitting: MatchScores,
         threshold = select_threshold(fitting[~here], unfitting[~here]).threshold
         passed[:, here] = fitting[here] >= threshold, unfitting[here] >= threshold
     whole = select_threshold(fitting, unfitting)
-    return _compute_calibration(whole.threshold, passed[0], passed[1])
+    return _add_intervals(_compute_calibration(whole.threshold, passed[0], passed[1]), passed)
+
+
+def _add_intervals(calibration: Calibration, passed: Bools) -> Calibration:
+    """Return a calibration with its yield and intervals.
+
+    Args:
+        calibration: figures of these pairs.
+        passed: (2, n) whether each pair that fits, and each that does not fit, passes.
+    """
+    n_passed, n = int(passed.sum()), passed.shape[1]
+    return calibration._replace(
+        passed=round(n_passed / (2 * n), DIGITS),
+        precision_interval=_compute_interval(int(passed[0].sum()), n_passed),
+        recall_interval=_compute_interval(int(passed[0].sum()), n),
+        passed_interval=_compute_interval(n_passed, 2 * n),
+    )
+
+
+def _compute_interval(hits: int, n: int) -> Interval:
+    low, high = wilson_interval(hits / n if n else 0.0, n)
+    return round(float(low), DIGITS), round(float(high), DIGITS)
 
 
 def select_threshold(fitting: MatchScores, unfitting: MatchScores) -> Calibration:
@@ -156,5 +186,10 @@ def _compute_calibration(threshold: float, right: Bools, wrong: Bools) -> Calibr
     """
     recall, passed = float(right.mean()), float(wrong.mean())
     precision = recall / (recall + passed) if recall + passed else 0.0
-    shares = (precision, recall, (recall + 1 - passed) / 2)
-    return Calibration(threshold, len(right), *(round(share, DIGITS) for share in shares))
+    return Calibration(
+        threshold,
+        len(right),
+        precision=round(precision, DIGITS),
+        recall=round(recall, DIGITS),
+        balanced_accuracy=round((recall + 1 - passed) / 2, DIGITS),
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
@@ -35,11 +35,14 @@ class FilterSettings:
         faithfulness_threshold: least fit of a candidate to its caption, in [0, 1]; None: the calibrated threshold.
         margin: how much a model's score of the negative caption must exceed that of the positive caption, in [0, 1].
         keep_ambiguous: types of negatives that are kept though their positive caption stays true by construction.
+        ambiguity_test: what a judge compares. ``captions``: both captions on the candidate; ``images``: the candidate and
+            the positive image on the positive caption, as BiVLC's annotators did (3.1, step 4).
     """
 
     faithfulness_threshold: float | None
     margin: float
     keep_ambiguous: Sequence[str]
+    ambiguity_test: Literal["captions", "images"] = "captions"
 
 
 class FilterResult(NamedTuple):
@@ -97,6 +100,7 @@ def calibrate_and_filter(
         settings=settings,
         calibration=calibration,
         second_calibration=second_calibration,
+        source_files=source_files,
     )
 
 
@@ -113,6 +117,7 @@ def filter_images(
     settings: FilterSettings,
     calibration: Calibration | None = None,
     second_calibration: Calibration | None = None,
+    source_files: Mapping[str, bytes] | None = None,
 ) -> FilterResult:
     """Return the filtered candidates.
 
@@ -130,6 +135,7 @@ def filter_images(
         settings: which candidates are kept.
         calibration: gives the threshold if the settings have none, and is part of the metrics.
         second_calibration: gives the least fit that the second judge accepts; None: ``FAITHFUL``.
+        source_files: encoded files of the source's images, for ``ambiguity_test`` ``images``.
 
     Raises:
         DataError: people are a judge, and have not decided on some of the images.
@@ -142,7 +148,11 @@ def filter_images(
         negatives[["negative_id", "pair_id", "type", "subtype", "negative_caption"]],
         on="negative_id",
         validate="many_to_one",
-    ).merge(pairs[["pair_id", "caption"]], on="pair_id", validate="many_to_one")
+    ).merge(
+        pairs[["pair_id", "caption", "image_id"]].rename(columns={"image_id": "source_image_id"}),
+        on="pair_id",
+        validate="many_to_one",
+    )
     rows = _add_judgements(rows, files, judge, "first", settings.margin)
     _require_scores(rows["first_negative"], "choose")
     if ambiguity_judge is not None:
@@ -154,8 +164,16 @@ def filter_images(
     if second_judge is not None:
         rows = _add_judgements(rows, files, second_judge, "second", settings.margin)
         least = second_calibration.threshold if second_calibration else FAITHFUL
+        if settings.ambiguity_test == "images":
+            rows["second_ambiguous"] = _compare_on_original_caption(
+                rows, files, source_files, second_judge, "second", settings.margin
+            )
         rows["passed"] = rows["second_negative"] >= least
         rows["accepted"] = rows["passed"] & ~rows["second_ambiguous"]
+    if settings.ambiguity_test == "images":
+        rows["first_ambiguous"] = _compare_on_original_caption(
+            rows, files, source_files, ambiguity_judge or judge, "first", settings.margin
+        )
     rows["of_positive"] = _score_positives(rows, files, judge)
     rows["good"] = (rows["first_negative"] >= faithfulness_threshold) & ~(
         rows["of_positive"] < faithfulness_threshold
@@ -210,6 +228,37 @@ def _add_judgements(
             f"{name}_ambiguous": judge.is_ambiguous(negative, positive, margin),
         }
     )
+
+
+def _compare_on_original_caption(
+    rows: pd.DataFrame,
+    files: Mapping[str, bytes],
+    source_files: Mapping[str, bytes] | None,
+    judge: Judge,
+    name: str,
+    margin: float,
+) -> pd.Series[bool]:
+    """Return where a candidate fits the positive caption as well as the positive image does (BiVLC 3.1, step 4).
+
+    The positive image is the one drawn with the candidate, or that of the source.
+
+    Raises:
+        DataError: a positive image is missing.
+    """
+    images: list[tuple[Mapping[str, bytes], str]] = []
+    for drawn, source in zip(rows["positive_image_id"], rows["source_image_id"], strict=True):
+        if isinstance(drawn, str):
+            images.append((files, drawn))
+        elif source_files is not None and source in source_files:
+            images.append((source_files, source))
+        else:
+            raise DataError(
+                f"The positive image {source!r} is missing, so no judge can compare it with a candidate. Set "
+                f"filter_images.ambiguity_test to 'captions', or give the image."
+            )
+    of_original = judge.score_match(LazySequence(lambda at: at[0][at[1]], images), rows["caption"].tolist())
+    of_candidate = rows[f"{name}_positive"].to_numpy(float)
+    return pd.Series(of_original - of_candidate <= margin, rows.index)
 
 
 def _require_scores(scores: pd.Series[float], task: str) -> None:

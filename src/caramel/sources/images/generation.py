@@ -16,7 +16,6 @@ from caramel.errors import DataError
 from caramel.interfaces.settings import Execution
 from caramel.interfaces.source import SaveImage
 from caramel.models.devices import get_gpus_per_worker, resolve_device
-from caramel.registry import JUDGES
 from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.runtime.ray.sharded_map import map_shards
 from caramel.runtime.ray.trials import tune_grid
@@ -27,6 +26,7 @@ from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.formatting import append_suffix
 from caramel.sources.images.candidates import StopRule, draw_shard
 from caramel.sources.images.diffusion import Sampling
+from caramel.sources.images.judge_specs import load_judge
 
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
 
@@ -264,7 +264,8 @@ def grid_trial(
         batch_size=batch_size,
         device=device,
     ).to_pandas()
-    decide = JUDGES[judge](
+    decide = load_judge(
+        judge,
         checkpoint=judge_checkpoint,
         device=device,
         allow_unmentioned_objects=allow_unmentioned_objects,
