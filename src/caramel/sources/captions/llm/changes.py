@@ -159,12 +159,12 @@ def is_symmetric(tokens: list[str], change: Change) -> bool:
             if i + len(one) < j and set(between) <= allowed:
                 joined = set(between) <= {"and", "or"} | lists.DETERMINERS
                 at_depth = not joined and bool(DEPTHS & set(tokens[j:]))
-                if change.subtype == "swap_att" or (not at_depth and _applies_to_both(tokens[:i], joined)):
+                if change.subtype == "swap_att" or (not at_depth and _is_shared_context(tokens[:i], joined)):
                     return True
     return False
 
 
-def _applies_to_both(before: list[str], joined: bool) -> bool:
+def _is_shared_context(before: list[str], joined: bool) -> bool:
     """Return whether the words before a phrase hold of what follows it, too; ``joined``: by "and" or "or"."""
     if before and before[-1] not in lists.DETERMINERS:
         return False
