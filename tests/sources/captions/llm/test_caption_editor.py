@@ -219,3 +219,31 @@ def test_relations_are_the_same_with_a_spacy_model(
 def test_any_texts_give_a_text_or_a_reason(caption: str, subtype: str, old: str, new: str) -> None:
     edited = WORDS.apply_change(caption, Change(subtype, old, new))
     assert isinstance(edited if isinstance(edited, str) else edited[1], str)
+
+
+@pytest.mark.parametrize(
+    ("caption", "first", "second", "text"),
+    [
+        # SugarCrepe's own examples (Hsieh et al. 2023, figure 8a)
+        (
+            "A cat resting on a laptop next to a person.",
+            "laptop",
+            "person",
+            "A cat resting on a person next to a laptop.",
+        ),
+        (
+            "A plate of donuts with a person in the background.",
+            "plate of donuts",
+            "person",
+            "A person with a plate of donuts in the background.",
+        ),
+        ("A man holding a cup and a plate.", "cup", "plate", SYMMETRIC),
+        ("A photo of a cat next to a dog.", "cat", "dog", SYMMETRIC),
+        ("There is a cat with a dog.", "cat", "dog", SYMMETRIC),
+    ],
+)
+def test_an_exchange_across_next_to_and_with_is_made_where_the_meaning_changes(
+    caption: str, first: str, second: str, text: str
+) -> None:
+    edited = CaptionEditor(None).apply_change(caption, Change("swap_obj", first, second))
+    assert (edited if isinstance(edited, str) else edited[1]) == text

@@ -177,14 +177,13 @@ def test_some_subtypes_of_a_caption_are_drawn_by_its_name(server: ChatServer, tm
     assert set(names.str[1].value_counts()[list(SUBTYPES)] > 5) == {True}
 
 
-def test_a_text_that_fails_is_tried_again_with_the_failed_one_in_context_and_each_draft_has_its_verdicts(
+def test_a_text_that_fails_is_tried_again_with_a_copy_in_context_and_each_draft_has_its_verdicts(
     server: ChatServer, tmp_path: Path
 ) -> None:
     def behave(request: Request, number: int) -> Response:
         name, given = asked(request)
-        failed = sum(m["content"].startswith("That does not do") for m in request.body["messages"])
-        if name == "paraphrase" and failed < 2:
-            told = [given["sentence"].upper(), "Stars at night."][failed]
+        if name == "paraphrase" and number < 2:
+            told = [given["sentence"].upper(), "Stars at night."][number]
             return completion(f'{{"idea": "none", "sentence": "{told}"}}')
         return obliging(request, number)
 
@@ -194,11 +193,12 @@ def test_a_text_that_fails_is_tried_again_with_the_failed_one_in_context_and_eac
     verdicts = read(out, "verdicts").sort_values("attempt")
     assert verdicts["not_copy"].tolist() == [False, True, True]
     assert verdicts["overlap"].tolist() == [True, False, True]
-    told = server.requests[2].body["messages"]
-    assert [m["content"] for m in told if m["content"].startswith("That")] == [
-        "That does not do: negligible change. Answer again.",
-        "That does not do: too few words in common. Answer again.",
+    again = [
+        [m["content"] for m in one.body["messages"] if m["content"].startswith("That")]
+        for one in server.requests[:3]
     ]
+    assert again == [[], ["That does not do: negligible change. Answer again."], []]
+    assert verdicts["reason"].tolist()[:2] == ["negligible change", "superfluous text"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from caramel.sources.captions import words
-from caramel.sources.captions.llm.changes import Change
+from caramel.sources.captions.llm.changes import Change, is_symmetric, normalise_words
 from caramel.sources.captions.llm.checks import REASONS
 from caramel.sources.captions.llm.determiners import PREPOSITIONS, fit_determiner, is_without_article
 from caramel.sources.captions.noun_phrases import find_noun_phrase
@@ -157,13 +157,18 @@ class CaptionEditor:
             return OVERLAP
         first, second = _take_within_sentence(caption, start, end), caption[other_start:other_end]
         if change.subtype == "swap_obj":
-            phrases = [find_noun_phrase(caption, *span, self.spacy_model) for span in spans if span]
+            heads = [_cut_complement(caption, *span) for span in spans if span]
+            phrases = [find_noun_phrase(caption, *head, self.spacy_model) for head in heads]
             if phrases[0].plural != phrases[1].plural:
                 return NUMBER
-            between = build_word_pattern(caption).findall(caption[end:other_start].lower())
-            if set(between) <= words.SYMMETRIC | words.DETERMINERS:
+            if is_symmetric(normalise_words(caption), change):
                 return SYMMETRIC
         return change, apply_edits(caption, [Edit(start, end, second), Edit(other_start, other_end, first)])
+
+
+def _cut_complement(caption: str, start: int, end: int) -> tuple[int, int]:
+    """Return the span of a noun phrase without what follows "of": the head of "plate of donuts" is "plate"."""
+    return start, start + len(caption[start:end].partition(" of ")[0])
 
 
 def _take_within_sentence(caption: str, start: int, end: int) -> str:

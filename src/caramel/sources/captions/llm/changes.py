@@ -17,6 +17,9 @@ from caramel.sources.captions.phrase_types import KINDS
 from caramel.sources.captions.phrases import ARTICLES, find_head, get_singular
 from caramel.utils.text import extract_words
 
+# Words before a phrase that relate it to nothing: "there is a cat next to a dog", "a photo of a cat with a dog".
+NEUTRAL = frozenset(["there", "is", "are", "of", "shows", "and"])
+DEPTHS = frozenset(["background", "foreground", "distance"])  # places of the second phrase alone
 PARTS: dict[str, AtomType] = {"obj": "obj", "att": "att", "rel": "rel"}
 
 
@@ -133,23 +136,36 @@ def is_still_true(
         )  # the same word in either number is what check novel_word is for
         others = (word for word in image_words if get_singular(word) != added)
         return any(lexical.is_synonym(atom_type, word, change.new) for word in others)
-    return lexical.is_synonym(atom_type, change.old, change.new) or _is_symmetric(
+    return lexical.is_synonym(atom_type, change.old, change.new) or is_symmetric(
         normalise_words(caption), change
     )
 
 
-def _is_symmetric(tokens: list[str], change: Change) -> bool:
-    """Return whether two phrases that are exchanged have nothing but a symmetric relation between them.
+def is_symmetric(tokens: list[str], change: Change) -> bool:
+    """Return whether a caption says the same when two of its phrases are exchanged, by the words between them.
 
-    What stands before the first belongs to it, unless it is a determiner: "a red cat and a dog" says something else
-    than "a red dog and a cat".
+    Only "and", "or" or a symmetric relation stands between them, and what stands before the first belongs to both:
+
+    - an adjective does not: "a red cat and a dog" says something else than "a red dog and a cat";
+    - a relation does before "and" alone: "on a laptop next to a person" says something else than "on a person next
+      to a laptop";
+    - a depth is the second phrase's: "a plate with a person in the background".
     """
     allowed = {"and", "or"} if change.subtype == "swap_att" else lists.SYMMETRIC | lists.DETERMINERS
     first, second = normalise_words(change.old), normalise_words(change.new)
     for one, other in ((first, second), (second, first)):
         for i, j in product(_find_positions(tokens, one), _find_positions(tokens, other)):
             between = tokens[i + len(one) : j]
-            bare = change.subtype == "swap_att" or i == 0 or tokens[i - 1] in lists.DETERMINERS
-            if i + len(one) < j and bare and set(between) <= allowed:
-                return True
+            if i + len(one) < j and set(between) <= allowed:
+                joined = set(between) <= {"and", "or"} | lists.DETERMINERS
+                at_depth = not joined and bool(DEPTHS & set(tokens[j:]))
+                if change.subtype == "swap_att" or (not at_depth and _is_shared_context(tokens[:i], joined)):
+                    return True
     return False
+
+
+def _is_shared_context(before: list[str], joined: bool) -> bool:
+    """Return whether the words before a phrase hold of what follows it, too; ``joined``: by "and" or "or"."""
+    if before and before[-1] not in lists.DETERMINERS:
+        return False
+    return joined or not before[:-1] or before[-2] in NEUTRAL

@@ -7,7 +7,7 @@ equals ``an``.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from rapidfuzz.distance import Levenshtein
@@ -46,11 +46,23 @@ DANGLING = frozenset(
         "its",
     ]
 )
+# Words that can end a sound paraphrase, as in "with its lights on".
+PARTICLES = frozenset(["to", "in", "on", "at", "by", "from", "for"])
 LITTLE = (
     lists.FUNCTION_WORDS | lists.DETERMINERS | {"there", "it", "who", "which", "while", "as", "be", "been"}
 )
+STEM = 4  # letters that two words share if they count as forms of one word
 ROOM = 8  # words by which any text may exceed its length limit
 _MARKUP = re.compile(r"[\n\r{}<>|]|\*\*|```|^\s*[\"“]")
+# Words by which a model speaks of its task, in place of the image or after it.
+_COMMENT = re.compile(
+    r"\b(?:paraphras\w*|rephras\w*|reword\w*)\b"
+    r"|\b(?:original|given|first|second|new|input) (?:captions?|sentences?)\b"
+    r"|\b(?:same|original|overall) meaning\b"
+    r"|\b(?:here(?: is|['’]s)|this is|sure|certainly|note|output|answer|caption|sentence)\b[^.]{0,40}:",
+    re.IGNORECASE,
+)
+AUXILIARIES = frozenset(["is", "are", "was", "were", "be", "been", "being"])  # no change if only these differ
 
 
 @dataclass(frozen=True)
@@ -62,7 +74,8 @@ class Bounds:
         max_similarity: similarity of characters, in [0, 1], from which on a text counts as a copy of its
             caption.
         max_extra_edits: largest number of words that one change may affect besides the named ones.
-        min_overlap: smallest share of the caption's content words that a paraphrase keeps.
+        min_overlap: smallest share of the caption's content words that a paraphrase keeps, and of the
+            paraphrase's content words that come from the caption.
         entailment_threshold: probability, in [0, 1], from which on a text counts as entailed by another.
         grammar_threshold: probability, in [0, 1], from which on a text counts as a correct sentence.
     """
@@ -110,7 +123,7 @@ REASONS = {
     "subtype": "another kind of word than asked",
     "novel_word": "says anew what is said of the image",
     "known_words": "a word that no dictionary has",
-    "overlap": "too few words in common",
+    "overlap": "superfluous text",  # Algorithm 1 tells it by the words in common
     "grammar": "no sound sentence",
     "entailment": "the entailment model does not agree",
     "meaning": "the validator does not agree",
@@ -175,27 +188,45 @@ def has_known_words(
 
 
 def evaluate_paraphrase(caption: str, text: str, bounds: Bounds) -> Verdict:
-    """Return all verdicts on a paraphrase except the validator's."""
-    content = set(normalise_words(caption)) - LITTLE
-    overlap = len(content & set(normalise_words(text))) / len(content) if content else 1.0
+    """Return all verdicts on a paraphrase except the validator's.
+
+    A copy is a text whose words and their order are the caption's, but for articles and forms of *be*. The
+    overlap is two-sided: words that the paraphrase adds lower it as much as words that it loses.
+    """
     return Verdict(
         statement=not _is_question(text),
-        complete=_is_finished(text),
-        single_sentence=_is_plain(caption, text, bounds.max_length_ratio),
-        not_copy=not _is_copy(caption, text, bounds.max_similarity),
-        overlap=overlap >= bounds.min_overlap,
+        complete=_is_finished(text, DANGLING - PARTICLES),
+        single_sentence=_is_plain(caption, text, bounds.max_length_ratio)
+        and (is_comment(caption) or not is_comment(text)),
+        not_copy=not _is_copy(caption, text, bounds.max_similarity, ARTICLES | AUXILIARIES),
+        overlap=compute_overlap(caption, text) >= bounds.min_overlap,
     )
+
+
+def is_comment(text: str) -> bool:
+    """Return whether a text speaks of itself or of the task, such as "Here is the caption: …"."""
+    return _COMMENT.search(text) is not None
+
+
+def compute_overlap(caption: str, text: str) -> float:
+    """Return the share in [0, 1] of the content words of two texts that both have, of the text with more of them.
+
+    Words with equal first letters (``STEM``) count as one, such as *walks* and *walking*. Without content words
+    on one side there is nothing to lose, and the overlap is 1.
+    """
+    first, second = ({w[:STEM] for w in normalise_words(t) if w not in LITTLE} for t in (caption, text))
+    return len(first & second) / max(len(first), len(second)) if first and second else 1.0
 
 
 def _is_question(text: str) -> bool:
     return "?" in text
 
 
-def _is_finished(text: str) -> bool:
+def _is_finished(text: str, dangling: Collection[str] = DANGLING) -> bool:
     tokens = normalise_words(text)
     return (
         len(tokens) > 1
-        and tokens[-1] not in DANGLING
+        and tokens[-1] not in dangling
         and not text.rstrip().endswith((",", ":", ";", "-", "…"))
     )
 
@@ -206,11 +237,11 @@ def _is_plain(caption: str, text: str, max_length_ratio: float) -> bool:
     ) + ROOM and not _MARKUP.search(text)
 
 
-def _is_copy(caption: str, text: str, max_similarity: float) -> bool:
+def _is_copy(caption: str, text: str, max_similarity: float, ignored: Collection[str] = ARTICLES) -> bool:
     """Return whether a text is a copy of its caption.
 
-    It is a copy if it differs only in case, spaces, stops and articles, or if almost all characters are
-    equal.
+    It is a copy if it differs only in case, spaces, stops and ``ignored`` words, or if almost all characters
+    are equal.
     """
-    first, second = ([w for w in normalise_words(t) if w not in ARTICLES] for t in (caption, text))
+    first, second = ([w for w in normalise_words(t) if w not in ignored] for t in (caption, text))
     return first == second or Levenshtein.normalized_similarity(caption, text) >= max_similarity

@@ -143,7 +143,11 @@ def validate_text(part: Part, caption: str, text: str) -> Script:
 
 
 def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
-    """Write a paraphrase: generate it, check for copies and excess changes, validate it; on failure start again."""
+    """Write a paraphrase by Algorithms 1 and 2 of SugarCrepe++.
+
+    A copy is shown to the model again with the reason. After a draft that fails another check, the model starts
+    from the caption alone: a superfluous draft in the context is imitated.
+    """
     if caption.rstrip().endswith("?"):
         return Outcome(None, 1, QUESTION, ())
     drafts: list[Draft] = []
@@ -179,7 +183,8 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
         drafts.append(Draft(attempt, text, verdict, reason))
         if wrong is None:
             return Outcome(text, attempt, "", tuple(drafts))
-        failed = () if again else (*failed, FailedAnswer(format_failed_answer(answer), reason))
+        is_copy = wrong == "not_copy"
+        failed = (*failed, FailedAnswer(format_failed_answer(answer), reason)) if is_copy else ()
     return Outcome(None, rules.max_attempts, reason, tuple(drafts))
 
 
