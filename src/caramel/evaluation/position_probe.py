@@ -154,7 +154,8 @@ def find_relation_word(caption: str) -> int:
     return RELATIONS.index(words[0])
 
 
-@threadpool_limits.wrap(limits=1, user_api="blas")  # in such small products, threads only wait for each other
+# In such small products, threads only wait for each other.
+@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
 def compute_readings(images: Floats, texts: Floats, scenes: pd.DataFrame) -> dict[str, ProbePredictions]:
     """Return the predictions of each target's probe; a target without enough scenes is left out.
 
