@@ -45,7 +45,11 @@ from caramel.utils.resampling import Bootstrap
     metavar="NAME=SPEC",
     help="Spec to use for a row's model, repeatable; for weights that are elsewhere.",
 )
-@click.option("--released", type=FOLDER, help="Folder of the result files that the authors released.")
+@click.option(
+    "--released",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the result files that the authors released.",
+)
 @click.option(
     "--out", type=FOLDER, default="results/reproduce", show_default=True, help="Folder to write to."
 )
