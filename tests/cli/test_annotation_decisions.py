@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from annotated import annotated, decided, load_simulation
+from annotated import annotated, build_swap_instances, decided, load_simulation
 
 from caramel import cli
 from caramel.schemas.annotation import ANNOTATIONS
@@ -98,18 +98,7 @@ def test_nothing_is_written_over_the_answers(call: Call, arguments: tuple[str, .
 
 
 def test_people_stand_in_the_results_table_beside_a_model(call: Call) -> None:
-    rows = [
-        {
-            "instance_id": f"i{n}",
-            "image_id": f"im{n}",
-            "caption": "A.",
-            "negative_caption": "B.",
-            "type": "swap",
-        }
-        | {"subtype": "swap_obj", "split": "test", "negative_image_id": f"n{n}"}
-        for n in range(8)
-    ]
-    write_table(INSTANCES, build_frame(INSTANCES, rows), "instances.parquet")
+    write_table(INSTANCES, build_swap_instances(8), "instances.parquet")
     right = {"i0": "c0", "i1": "c1", "c0": "i0", "c1": "i1"}
     replies = [json.dumps(right | ({"c1": "i0"} if n == 0 else {})) for n in range(8)]
     answers = {f"a{k}": {f"i{n}": replies[n] for n in range(4 * k, 4 * k + 4)} for k in range(2)}

@@ -128,3 +128,10 @@ def test_what_cannot_be_reproduced_is_said(eval_call: Call, arguments: tuple[str
     code, _, error = eval_call("reproduce", *arguments)
     assert code == 1
     assert message in error
+
+
+def test_a_folder_of_released_files_that_does_not_exist_is_refused(eval_call: Call) -> None:
+    code, _, err = eval_call("reproduce", "bivlc:T3", "--released", "nowhere", "--out", "out")
+    assert code == 2
+    assert "nowhere" in err
+    assert not Path("out").exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image, ImageDraw, ImageFilter
+from paper_inputs import write_photograph
 from project import Project
 from real_models import SMOLLM2, WORDNET
 
@@ -76,16 +76,6 @@ def switch(project: Project, profile: str, **sets: str) -> None:
     project.run("caramel", "config", "use", profile, *options)
 
 
-def photograph(path: Path, rng: np.random.Generator, colour: str) -> None:
-    """Write a camera-like JPEG: a blurred gradient, an object of the colour, noise, an odd size."""
-    width, height = int(rng.integers(200, 400)), int(rng.integers(200, 400))
-    ground = np.linspace(60, 200, height)[:, None, None] * np.ones((height, width, 3))
-    image = Image.fromarray((ground + rng.normal(0, 6, ground.shape)).clip(0, 255).astype(np.uint8))
-    x, y = int(width * rng.uniform(0.1, 0.5)), int(height * rng.uniform(0.1, 0.5))
-    ImageDraw.Draw(image).rounded_rectangle((x, y, x + 90, y + 60), 15, fill=colour)
-    image.filter(ImageFilter.GaussianBlur(1)).save(path, quality=85)
-
-
 @pytest.fixture(scope="module")
 def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Thirty photographs with a captions table."""
@@ -94,7 +84,7 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(30):
         colour, other = rng.choice(["red", "green", "blue", "white", "black"], 2, replace=False)
         thing, beside = rng.choice(["car", "bus", "dog", "cat", "chair", "bench"], 2, replace=False)
-        photograph(folder / f"{number:03d}.jpg", rng, str(colour))
+        write_photograph(folder / f"{number:03d}.jpg", rng, str(colour))
         rows.append((f"{number:03d}.jpg", f"A {colour} {thing} next to a {other} {beside}"))
     with (folder / "captions.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([("filename", "caption"), *rows])

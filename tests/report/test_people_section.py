@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from annotated import annotated
+from annotated import annotated, build_swap_instances
 from synthetic import put
 
 from caramel.report.blocks import Section
@@ -9,7 +9,7 @@ from caramel.report.rendering import render_page
 from caramel.report.sections.people_section import build_people_blocks
 from caramel.schemas.annotation import ANNOTATIONS
 from caramel.schemas.instances import INSTANCES
-from caramel.schemas.io import build_frame, write_table
+from caramel.schemas.io import write_table
 
 CHOOSE = {
     "task": "choose",
@@ -35,18 +35,7 @@ def test_without_people_there_is_no_section(tmp_path: Path) -> None:
 def test_agreement_and_baseline_are_tables_and_what_people_wrote_is_escaped(tmp_path: Path) -> None:
     unknown = {"krippendorff_alpha": None, "ci_low": None, "ci_high": None}
     put(tmp_path / "filter_images/metrics.json", {"people": {"choose": CHOOSE, "fits": CHOOSE | unknown}})
-    rows = [
-        {
-            "instance_id": f"i{n}",
-            "image_id": f"im{n}",
-            "caption": "A.",
-            "negative_caption": "B.",
-            "type": "swap",
-        }
-        | {"subtype": "swap_obj", "split": "test", "negative_image_id": f"n{n}"}
-        for n in range(4)
-    ]
-    write_table(INSTANCES, build_frame(INSTANCES, rows), tmp_path / "assemble/instances.parquet")
+    write_table(INSTANCES, build_swap_instances(4), tmp_path / "assemble/instances.parquet")
     right, wrong = ({"i0": "c0", "i1": one, "c0": "i0", "c1": "i1"} for one in ("c1", "c0"))
     answers = {"ada": {"i0": right, "i1": right}, "bob": {"i2": right, "i3": wrong}}
     replies = {name: {i: json.dumps(a) for i, a in of_one.items()} for name, of_one in answers.items()}

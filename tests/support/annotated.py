@@ -13,6 +13,7 @@ import pandas as pd
 
 from caramel.schemas.annotation import ANNOTATIONS
 from caramel.schemas.decisions import DECISIONS
+from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame
 
 BENCH = Path(__file__).parents[2] / "bench" / "annotation_coverage.py"
@@ -40,6 +41,24 @@ def annotated(
         for number, (item, answer) in enumerate(of_one.items())
     ]
     return build_frame(ANNOTATIONS, rows)
+
+
+def build_swap_instances(count: int) -> pd.DataFrame:
+    """Return table ``instances``: i0, i1 … of swap_obj in the test split, with both images."""
+    rows = [
+        {
+            "instance_id": f"i{n}",
+            "image_id": f"im{n}",
+            "caption": "A.",
+            "negative_caption": "B.",
+            "type": "swap",
+            "subtype": "swap_obj",
+            "split": "test",
+            "negative_image_id": f"n{n}",
+        }
+        for n in range(count)
+    ]
+    return build_frame(INSTANCES, rows)
 
 
 def decided(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import socket
 from collections.abc import Mapping
-from pathlib import Path
 
 from caramel.annotation.server import AnnotationApp
 from caramel.annotation.store import AnswerStore
@@ -56,20 +55,20 @@ def open_socket(address: str, port: int) -> socket.socket:
     return listener
 
 
-def serve_task(path: Path, accounts: Mapping[str, str], listener: socket.socket, address: str) -> None:
-    """Serve a task file until the process is interrupted.
+def serve_task(
+    store: AnswerStore, accounts: Mapping[str, str], listener: socket.socket, address: str
+) -> None:
+    """Serve a task until the process is interrupted.
 
     Args:
+        store: the task's items and answers.
         accounts: hash of the secret by annotator.
         listener: a listening socket.
         address: its address or host name, as annotators write it.
-
-    Raises the errors of ``open_task_file``.
     """
     import uvicorn
 
     port = listener.getsockname()[1]
-    store = AnswerStore(path)
     app = AnnotationApp(store, accounts).build(list_hosts(address, port))
     # No access log: it would hold the secrets of links. No proxy: its headers could name any host.
     config = uvicorn.Config(
@@ -81,7 +80,4 @@ def serve_task(path: Path, accounts: Mapping[str, str], listener: socket.socket,
         lifespan="off",
         ws="none",
     )
-    try:
-        uvicorn.Server(config).run(sockets=[listener])
-    finally:
-        store.close()
+    uvicorn.Server(config).run(sockets=[listener])

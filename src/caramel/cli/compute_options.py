@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from caramel.cli.options import FOLDER, collect_options
 from caramel.errors import ConfigError, redact_secrets
+from caramel.interfaces.settings import Compute, Execution
+from caramel.utils.resampling import Bootstrap
+
+if TYPE_CHECKING:
+    from caramel.evaluation.benchmark_source import BenchmarkSource
+    from caramel.evaluation.evaluate import Evaluation
 
 STORE, TRIALS = "work/embeddings", "work/eval"
 
@@ -75,6 +81,30 @@ def add_compute_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ):
         command = option(command)
     return command
+
+
+def score_models(
+    models: Sequence[str],
+    sources: Sequence[BenchmarkSource],
+    *,
+    compute: ComputeOptions,
+    bootstrap: Bootstrap,
+    limit: int | None,
+) -> Evaluation:
+    """Score models on benchmarks; see ``run_evaluation``, whose arguments and errors these are."""
+    from caramel.evaluation.evaluate import run_evaluation, select_executor
+
+    executor: Any = select_executor() if compute.executor == "auto" else compute.executor
+    return run_evaluation(
+        models,
+        sources,
+        compute=Compute(compute.device, compute.precision),
+        batch_size=compute.batch_size,
+        bootstrap=bootstrap,
+        execution=Execution(executor, Path(TRIALS), 1.0),
+        store=compute.store,
+        limit=limit,
+    )
 
 
 def add_missing_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from caramel.cli.compute_options import (
-    TRIALS,
     ComputeOptions,
     add_compute_options,
     add_missing_option,
     check_model_addresses,
+    score_models,
 )
 from caramel.cli.options import (
     FOLDER,
@@ -23,7 +23,6 @@ from caramel.cli.options import (
 )
 from caramel.cli.output import echo
 from caramel.errors import ConfigError
-from caramel.interfaces.settings import Compute, Execution
 from caramel.utils.resampling import Bootstrap
 
 if TYPE_CHECKING:
@@ -97,7 +96,6 @@ def evaluate_models(
         --data benchmarks/ --images coco/val2017 --out results/vit-b-32
       caramel eval --model blind:probe --benchmark sugarcrepe --data benchmarks/ --out results/blind
     """
-    from caramel.evaluation import evaluate as library
     from caramel.evaluation.external import run_files
     from caramel.evaluation.preflight import find_problems
     from caramel.release.publishing_models.model_registry import resolve_spec
@@ -112,17 +110,7 @@ def evaluate_models(
         echo("\n".join(lines) if lines else "Nothing is missing.")
         sys.exit(1 if lines else 0)
     run_files.prepare_folder(out, [(source.benchmark, source.data) for source in sources])
-    executor: Any = library.select_executor() if compute.executor == "auto" else compute.executor
-    result = library.run_evaluation(
-        models,
-        sources,
-        compute=Compute(compute.device, compute.precision),
-        batch_size=compute.batch_size,
-        bootstrap=bootstrap,
-        execution=Execution(executor, Path(TRIALS), 1.0),
-        store=compute.store,
-        limit=limit,
-    )
+    result = score_models(models, sources, compute=compute, bootstrap=bootstrap, limit=limit)
     run_files.write_run(out, *result)
     echo(format_metrics(result.metrics))
     if limit is not None:

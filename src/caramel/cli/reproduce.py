@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal
 
 import click
 
 from caramel.cli.compute_options import (
-    TRIALS,
     ComputeOptions,
     add_compute_options,
     add_missing_option,
     check_model_addresses,
+    score_models,
 )
 from caramel.cli.options import FOLDER, add_bootstrap_options
 from caramel.cli.output import echo
 from caramel.errors import ConfigError
-from caramel.interfaces.settings import Compute, Execution
 from caramel.utils.resampling import Bootstrap
-
-if TYPE_CHECKING:
-    from caramel.evaluation.benchmark_source import BenchmarkSource
-    from caramel.evaluation.evaluate import Evaluation
 
 
 @click.command("reproduce")
@@ -50,7 +45,11 @@ if TYPE_CHECKING:
     metavar="NAME=SPEC",
     help="Spec to use for a row's model, repeatable; for weights that are elsewhere.",
 )
-@click.option("--released", type=FOLDER, help="Folder of the result files that the authors released.")
+@click.option(
+    "--released",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the result files that the authors released.",
+)
 @click.option(
     "--out", type=FOLDER, default="results/reproduce", show_default=True, help="Folder to write to."
 )
@@ -116,7 +115,7 @@ def reproduce_tables(
     for line in compute_released(requested, inputs, out, bootstrap):
         echo(line)
     trials = list_trials(requested, models) if data is not None else []
-    scorer = _build_scorer(compute, bootstrap, limit)
+    scorer = partial(score_models, compute=compute, bootstrap=bootstrap, limit=limit)
     problems = score_trials(trials, inputs, out, scorer, echo)
     for key in dict.fromkeys(table.key for table in requested):
         of_paper = select_tables(list_tables(key), [table.name for table in requested], models, out)
@@ -125,24 +124,3 @@ def reproduce_tables(
 
 def _resolve(folder: Path | None) -> Path | None:
     return folder and Path(os.path.realpath(folder))  # also resolves a circle of links
-
-
-def _build_scorer(compute: ComputeOptions, bootstrap: Bootstrap, limit: int | None) -> Any:
-    """Return the function that scores models on a benchmark, as `caramel eval` does."""
-    from caramel.evaluation.evaluate import run_evaluation, select_executor
-
-    executor: Any = select_executor() if compute.executor == "auto" else compute.executor
-
-    def score_models(specs: Sequence[str], source: BenchmarkSource) -> Evaluation:
-        return run_evaluation(
-            specs,
-            [source],
-            compute=Compute(compute.device, compute.precision),
-            batch_size=compute.batch_size,
-            bootstrap=bootstrap,
-            execution=Execution(executor, Path(TRIALS), 1.0),
-            store=compute.store,
-            limit=limit,
-        )
-
-    return score_models

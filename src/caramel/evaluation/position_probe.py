@@ -103,24 +103,23 @@ def probe_positions(
         first.setdefault(parse_variant(name), name)
     _, of_shards = select_executors(execution.executor, len(first))
     gpus = get_gpus_per_worker(execution.gpus, device)
-    with threadpool_limits(1, user_api="blas"):  # for such small products, threads only wait for each other
-        control = compute_readings(
-            read_patches(read_encoded_images(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
+    control = compute_readings(
+        read_patches(read_encoded_images(images)), np.zeros((len(scenes), 1)), scenes.assign(word=-1)
+    )
+    rows = _build_rows(PIXELS, control)
+    for name in first.values():
+        spec = f"{name}=open_clip:{folders[name]}"
+        run = RunConfig(spec, Compute(device, "fp32"), batch_size, store, of_shards, gpus)
+        model = open_model(spec, device, "fp32")
+        assert isinstance(model, DualEncoder)
+        vectors = encode_items(images, keys, texts, _build_empty_pairs, run, model)
+        assert isinstance(vectors, DualEncoderScores)
+        readings = compute_readings(
+            np.asarray(vectors.images[vectors.image_index], float),
+            np.asarray(vectors.texts[at_text], float),
+            scenes,
         )
-        rows = _build_rows(PIXELS, control)
-        for name in first.values():
-            spec = f"{name}=open_clip:{folders[name]}"
-            run = RunConfig(spec, Compute(device, "fp32"), batch_size, store, of_shards, gpus)
-            model = open_model(spec, device, "fp32")
-            assert isinstance(model, DualEncoder)
-            vectors = encode_items(images, keys, texts, _build_empty_pairs, run, model)
-            assert isinstance(vectors, DualEncoderScores)
-            readings = compute_readings(
-                np.asarray(vectors.images[vectors.image_index], float),
-                np.asarray(vectors.texts[at_text], float),
-                scenes,
-            )
-            rows += _build_rows(name, readings)
+        rows += _build_rows(name, readings)
     return pd.DataFrame(rows, columns=list(PROBE_COLUMNS))
 
 
@@ -155,6 +154,8 @@ def find_relation_word(caption: str) -> int:
     return RELATIONS.index(words[0])
 
 
+# In such small products, threads only wait for each other.
+@threadpool_limits.wrap(limits=1, user_api="blas")  # type: ignore[untyped-decorator]
 def compute_readings(images: Floats, texts: Floats, scenes: pd.DataFrame) -> dict[str, ProbePredictions]:
     """Return the predictions of each target's probe; a target without enough scenes is left out.
 

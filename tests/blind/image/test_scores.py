@@ -22,12 +22,7 @@ from caramel.utils.resampling import CrossValidation
 PAIRS = 40
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _brief():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(network, "STEPS", 2)
-        patch.setattr(network, "EPOCHS", 1)
-        yield
+pytestmark = pytest.mark.usefixtures("brief_network")
 
 
 def world(seed=0):

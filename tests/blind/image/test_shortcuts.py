@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from caramel.blind.image import network
 from caramel.blind.image.features import FEATURES
 from caramel.blind.image.shortcuts import find_image_shortcuts
 from caramel.errors import DataError
@@ -14,13 +13,7 @@ from caramel.utils.resampling import CrossValidation
 PAIRS = 120
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _brief():
-    """Train the network for a moment: what it learns has tests of its own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(network, "STEPS", 2)
-        patch.setattr(network, "EPOCHS", 1)
-        yield
+pytestmark = pytest.mark.usefixtures("brief_network")
 
 
 def encoded(pixels: np.ndarray, kind: str = "JPEG", **settings) -> bytes:

@@ -207,5 +207,6 @@ def test_secrets_are_printed_once_and_sharing_needs_them(project: Call) -> None:
         code, _, error = project("annotate", "task.db", *arguments)
         assert (code, message in error) == (1, True), error
     for arguments in (("serve", "nothing.db"), ("nothing.db",)):
-        code, _, error = project("annotate", *arguments)
+        code, out, error = project("annotate", *arguments)
         assert (code, "caramel annotate make" in error) == (1, True)
+        assert "http" not in out  # no link to what is not served

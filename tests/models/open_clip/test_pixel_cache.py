@@ -8,7 +8,7 @@ from PIL import Image
 
 from caramel.errors import DataError
 from caramel.io.image_codec import decode_image
-from caramel.models.open_clip.pixel_cache import LARGEST, ResizeAndCrop, load_pixels
+from caramel.models.open_clip.pixel_cache import LARGEST, LARGEST_FILE, ResizeAndCrop, load_pixels
 
 
 def encode_png(colour: int) -> bytes:
@@ -61,6 +61,15 @@ def test_large_images_are_not_kept() -> None:
     decode = decoder.decode
     for _ in range(2):
         load_pixels(encode_png(4), "a", decode, large)
+    assert decoder.calls == 2
+
+
+def test_large_files_are_not_kept_since_they_would_fill_the_memory() -> None:
+    decoder = Decoder()
+    decode = decoder.decode
+    photograph = encode_png(5) + bytes(LARGEST_FILE)  # decoders ignore what follows the image
+    for _ in range(2):
+        load_pixels(photograph, "a", decode, resize_to(4))
     assert decoder.calls == 2
 
 

@@ -135,3 +135,11 @@ def test_a_model_of_the_roster_has_exactly_one_origin() -> None:
         RosterModel(spec="a:b", source="c", unavailable="d")
     with pytest.raises(ValueError, match="has a source"):
         RosterModel(spec="a:b")
+
+
+def test_no_table_sends_a_key_and_requests_to_a_service_that_nobody_named() -> None:
+    chat = [model.spec for model in read_models().values() if model.spec.startswith("chat:")]
+    assert {parse_spec(spec).target.split("@")[1].split(":")[1] for spec in chat} == {"//127.0.0.1"}
+    spec = "chat:gpt-4o@https://api.openai.com/v1#wording=gpt4o_1"
+    model = resolve_models(Path("checkpoints"), [f"GPT-4o, prompt 1={spec}"])["GPT-4o, prompt 1"]
+    assert (model.spec, model.unavailable) == (spec, "")

@@ -3,6 +3,7 @@ import shutil
 import numpy as np
 import pandas as pd
 import pytest
+from paper_inputs import save_stable_diffusion
 from stored_images import Taken
 
 from caramel.errors import BackendError, DataError, ResourceError
@@ -220,32 +221,7 @@ def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, cli
 def test_a_pipeline_of_another_class_loads_and_draws_through_the_same_code(
     generator_folder, tmp_path
 ) -> None:
-    import torch
-    from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
-
-    ours, _ = load_pipeline(generator_folder, "cpu")
-    torch.manual_seed(0)
-    unet = UNet2DConditionModel(
-        sample_size=8,
-        block_out_channels=(32, 32),
-        layers_per_block=1,
-        cross_attention_dim=64,
-        attention_head_dim=8,
-        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
-        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
-    )
-    vae = AutoencoderKL(latent_channels=4, block_out_channels=(32,), norm_num_groups=8)
-    other = StableDiffusionPipeline(
-        vae=vae,
-        text_encoder=ours.text_encoder,
-        tokenizer=ours.tokenizer,
-        unet=unet,
-        scheduler=DDIMScheduler(),
-        safety_checker=None,
-        feature_extractor=None,
-        requires_safety_checker=False,
-    )
-    other.save_pretrained(tmp_path / "other")
+    save_stable_diffusion(tmp_path / "other", generator_folder)
     adopt_pipeline(pretrained=str(tmp_path / "other"), out=tmp_path / "adopted")
     pipeline, options = load_pipeline(tmp_path / "adopted", "cpu")
     assert type(pipeline).__name__ == "StableDiffusionPipeline"

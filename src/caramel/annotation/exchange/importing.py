@@ -71,12 +71,11 @@ def _iter_csv_answers(store: AnswerStore, path: Path) -> Iterator[Answer]:
     columns = ("task", "guideline", "item_id", "question", *csv_files.ANSWER_COLUMNS)
     rows: dict[tuple[str, str], dict[str, tuple[str, Mapping[str, str]]]] = defaultdict(dict)
     for where, row in iter_csv_rows(path, columns):
-        answered, skipped = bool(row["answer"].strip()), bool(row["skipped"].strip())
         if not row["annotator"].strip():
-            if answered or skipped:
+            if row["answer"].strip() or row["skipped"].strip():
                 raise DataError(f"{where}: the row has an answer but no annotator. Nothing was imported.")
             continue
-        if answered and skipped:
+        if row["answer"].strip() and row["skipped"].strip():
             raise DataError(
                 f"{where}: the row has an answer and a reason for skipping it. Remove one of them."
             )

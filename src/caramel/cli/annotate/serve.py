@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import click
@@ -50,6 +50,7 @@ def serve_annotation_task(
     """
     from caramel.annotation.accounts import check_pseudonym, create_secret, hash_secret, read_accounts
     from caramel.annotation.serving import LOOPBACK, list_hosts, open_socket, serve_task
+    from caramel.annotation.store import AnswerStore
 
     if share_on is not None and accounts is None:
         raise ConfigError(
@@ -63,11 +64,12 @@ def serve_annotation_task(
         else {check_pseudonym(annotator, "--annotator"): hash_secret(secret)}
     )
     list_hosts(address, port)  # refuses a wildcard before anything is opened
-    listener = open_socket(address, port)
-    host = list_hosts(address, listener.getsockname()[1])[0]
-    who = f"{len(known)} annotators, each with their own secret" if accounts else annotator
-    # Not `echo`, which hides secrets: this link is what the user needs.
-    click.echo(f"Annotation for {who}: http://{host}/?token={secret}")
-    echo("Ctrl-C ends it. Answers are stored one by one.")
-    with suppress(KeyboardInterrupt):
-        serve_task(task, known, listener, address)
+    with closing(AnswerStore(task)) as store:
+        listener = open_socket(address, port)
+        host = list_hosts(address, listener.getsockname()[1])[0]
+        who = f"{len(known)} annotators, each with their own secret" if accounts else annotator
+        # Not `echo`, which hides secrets: this link is what the user needs.
+        click.echo(f"Annotation for {who}: http://{host}/?token={secret}")
+        echo("Ctrl-C ends it. Answers are stored one by one.")
+        with suppress(KeyboardInterrupt):
+            serve_task(store, known, listener, address)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from PIL import Image
 
 CACHED_IMAGES = 2**14  # images whose pixels a process keeps
-LARGEST = 64 * 64  # pixels of an image that is kept: at most 200 MB for all of them, and their encoded files
+LARGEST = 64 * 64  # pixels of an image that is kept: at most 200 MB for all of them
+LARGEST_FILE = 2**13  # bytes of its encoded file, which is kept too: at most 134 MB for all of them
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,14 @@ def load_pixels(
         data: the encoded file.
         name: its name in messages.
         decode: returns the image of a file and its name.
-        to_pixels: resizes and crops; only if it is a ``ResizeAndCrop`` to a small size, the pixels are kept.
+        to_pixels: resizes and crops; only if it is a ``ResizeAndCrop`` to a small size, the pixels of small
+            files are kept.
 
     Raises:
         DataError: as ``decode`` does.
     """
-    if isinstance(to_pixels, ResizeAndCrop) and to_pixels.pixels <= LARGEST:
+    small = len(data) <= LARGEST_FILE  # photographs are not: their files would fill the memory
+    if small and isinstance(to_pixels, ResizeAndCrop) and to_pixels.pixels <= LARGEST:
         return _load_cached_pixels(_EncodedImage(data, name), decode, to_pixels)
     return np.asarray(to_pixels(decode(data, name)), np.uint8)
 

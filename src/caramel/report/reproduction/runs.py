@@ -27,7 +27,7 @@ from caramel.utils.resampling import Bootstrap
 RUNS, RELEASED = "runs", "released"  # folders of results: measured here, and from the authors' files
 MOST_LINES = 4  # of the reason why a benchmark cannot be scored: it may list a thousand images
 NO_DATA = "no folder of benchmarks was given (--data)"
-Scorer = Callable[[Sequence[str], BenchmarkSource], Evaluation]
+Scorer = Callable[[Sequence[str], Sequence[BenchmarkSource]], Evaluation]
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _write_results(trials: Sequence[Trial], source: BenchmarkSource, out: Path, 
     folders = {trial.slug: trial.locate_results(out, RUNS) for trial in trials}
     for folder in folders.values():
         run_files.prepare_folder(folder, [(source.benchmark, source.data)])
-    result = score([f"{trial.slug}={trial.spec}" for trial in trials], source)
+    result = score([f"{trial.slug}={trial.spec}" for trial in trials], [source])
     for slug, folder in folders.items():
         similarities, answers, metrics = (table[table["model"] == slug] for table in result[:3])
         run_files.write_run(folder, similarities, answers, metrics, result.rejects)

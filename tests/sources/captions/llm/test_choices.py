@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from scripted_model import play_script
 
-from caramel.interfaces.language_model import ModelOutput
 from caramel.sources.captions.llm.caption_editor import CaptionEditor
 from caramel.sources.captions.llm.changes import Change, normalise_words
 from caramel.sources.captions.llm.checks import REASONS, Bounds
@@ -57,18 +57,11 @@ def run(
     rules = ScriptRules(
         3, tuple(REASONS), bounds, validate=validate, editor=CaptionEditor(None), change_lister=Lister(places)
     )
-    said, asked = frozenset(normalise_words(CAPTION)), list[PromptInput]()
+    said = frozenset(normalise_words(CAPTION))
     script = write_negative(
         CAPTION, subtype, said, lambda attempt: np.random.default_rng([seed, attempt]), rules
     )
-    output: ModelOutput | None = None
-    while True:
-        try:
-            prompt_input = script.send(output) if output else next(script)
-        except StopIteration as end:
-            return end.value, asked
-        asked.append(prompt_input)
-        output = ModelOutput(answers[min(len(asked), len(answers)) - 1], "stop")
+    return play_script(script, lambda asked: answers[min(len(asked), len(answers)) - 1])
 
 
 def options(prompt_input: PromptInput) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from llama_server import serve_gguf
 from obliging_writer import MODEL, pairs_of
 from real_models import find_gguf
+from scripted_model import play_script
 
 from caramel.interfaces.language_model import ModelOutput
 from caramel.sources.captions.llm.caption_editor import CaptionEditor
@@ -38,20 +39,16 @@ def run(
     subtype: str, rules: ScriptRules, answers: dict[str, list[str | None]], caption: str = CAPTION
 ) -> tuple[Outcome, list[PromptInput]]:
     """Run a script on the answers to each prompt, in turn and then the last; return also what was asked."""
-    asked: list[PromptInput] = []
+
+    def answer(asked: list[PromptInput]) -> str | None:
+        texts = answers[asked[-1].prompt]
+        turn = sum(one.prompt == asked[-1].prompt for one in asked) - 1
+        return texts[min(turn, len(texts) - 1)]
+
     script = write_negative(
         caption, subtype, frozenset(caption.lower().strip(".").split()), np.random.default_rng, rules
     )
-    output: ModelOutput | None = None
-    while True:
-        try:
-            prompt_input = script.send(output) if output else next(script)
-        except StopIteration as end:
-            return end.value, asked
-        asked.append(prompt_input)
-        turn = sum(one.prompt == prompt_input.prompt for one in asked) - 1
-        texts = answers[prompt_input.prompt]
-        output = ModelOutput(texts[min(turn, len(texts) - 1)], "stop")
+    return play_script(script, answer)
 
 
 @pytest.mark.parametrize("rules", [EDIT, MODEL_COMPOSES], ids=["edit", "model"])
