@@ -133,11 +133,15 @@ def build_examples(clip: Clip, words: tuple[int, int]) -> Examples:
 
 
 def build_fit_settings(
-    batch_size: int, steps: int, precision: str = "bf16", checkpoint_every: int = 10**6
+    batch_size: int,
+    steps: int,
+    precision: str = "bf16",
+    checkpoint_every: int = 10**6,
+    micro_batch_size: int | None = None,
 ) -> ContrastiveConfig:
     """Return the settings of a training on the GPU."""
     given = {
-        **FIXED, "scope": ALL_WEIGHTS, "seed": 1, "steps": steps, "batch_size": batch_size, "lr": 1e-4, "warmup_steps": 10,
+        **FIXED, "micro_batch_size": micro_batch_size, "scope": ALL_WEIGHTS, "seed": 1, "steps": steps, "batch_size": batch_size, "lr": 1e-4, "warmup_steps": 10,
         "weight_decay": 0.1, "checkpoint_every": checkpoint_every, "device": "cuda", "precision": precision, "num_workers": 0,
     }  # fmt: skip
     return build_settings(ContrastiveConfig, given)
@@ -162,7 +166,7 @@ def time_caramel(clip: Clip, rows: Examples, batch_size: int, steps: int) -> Spa
 
 
 class Loader:
-    """Data loader for open_clip's loop: normalised batches in pinned memory; records the end of the warm-up."""
+    """Data loader for open_clip's loop: normalised batches in pinned memory; records when each was taken."""
 
     def __init__(self, clip: Clip, rows: Examples, batch_size: int, steps: int) -> None:
         self.num_batches, self.num_samples = WARM + steps, batch_size * (WARM + steps)
@@ -175,12 +179,13 @@ class Loader:
         ]
         tokens = [torch.from_numpy(rows.texts[part]).long().pin_memory() for part in batch_indices]
         self._batches = list(zip(pixels, tokens, strict=True))
+        self.times: list[float] = []
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         for number, batch in enumerate(itertools.islice(itertools.cycle(self._batches), self.num_batches)):
             if number == WARM + 1:
                 torch.cuda.synchronize()
-                self.warm = time.perf_counter()
+            self.times.append(time.perf_counter())
             yield batch
 
 
@@ -203,7 +208,7 @@ def time_open_clip(clip: Clip, rows: Examples, batch_size: int, steps: int) -> S
     )  # fmt: skip
     train_one_epoch(model, data, ClipLoss(), 0, optimizer, None, None, None, args)
     torch.cuda.synchronize()
-    return Span(loader.warm, time.perf_counter())
+    return Span(loader.times[WARM + 1], time.perf_counter())
 
 
 def train_part(spec: str, batch_size: int, steps: int, turns: int) -> pd.DataFrame:
@@ -365,7 +370,7 @@ PARTS = ("train", "score", "repeat")
 @click.option(
     "--model", default="ViT-B-32", show_default=True, help="open_clip architecture with 224 pixels."
 )
-@click.option("--batch", default=400, show_default=True, help="Batch size of the trainings.")
+@click.option("--batch", "batch_size", default=400, show_default=True, help="Batch size of the trainings.")
 @click.option(
     "--steps", default=60, show_default=True, help="Steps per turn of training, after ten warm-up steps."
 )

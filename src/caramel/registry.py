@@ -286,7 +286,7 @@ METHODS: Registry[Method] = Registry(
         "degla": "caramel.training.methods.degla:METHOD",
         "clic": "caramel.training.methods.clic:METHOD",
         "clic_joined": "caramel.training.methods.clic_concat_loss:METHOD",
-        "read": "caramel.training.methods.registry_reader:METHOD",
+        "read": "caramel.training.methods.read_clip:METHOD",
         "two_captions": "caramel.training.methods.two_captions:METHOD",
     },
 )
