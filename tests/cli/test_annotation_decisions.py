@@ -72,9 +72,7 @@ def test_bad_answers_are_one_message_and_nothing_is_written(call: Call, command:
     write_table(ANNOTATIONS, mixed, "mixed.parquet")
     code, _, err = call(command[0], "mixed.parquet", *command[1:])
     assert code == 1
-    assert "'mixed.parquet' mixes 2 values of guideline" in err.replace(
-        "mixed.parquet mixes", "'mixed.parquet' mixes"
-    )
+    assert "'mixed.parquet' mixes 2 values of guideline" in err
     Path("text.parquet").write_text("no table")
     assert call(command[0], "text.parquet", *command[1:])[0] == 1
     assert not Path("d.parquet").exists()

@@ -27,12 +27,16 @@ def annotated(
         {
             "item_id": item,
             "task": task,
+            "role": "item",
             "annotator": annotator,
+            "qualified": True,
             "guideline": "guideline-1",
+            "content": f"content-of-{item}",
             "answer": answer,
             "skipped": None if answer is not None else "unclear",
             "seconds": 4.0,
             "answered_at": f"2026-01-01T00:00:{number:02d}+00:00",
+            "turn": number,
             "gold": None,
             "order": "[]",
             **columns,
@@ -62,9 +66,16 @@ def build_swap_instances(count: int) -> pd.DataFrame:
 
 
 def decided(
-    task: str, decisions: Mapping[str, str | None], votes: Mapping[str, int] | None = None
+    task: str,
+    decisions: Mapping[str, str | None],
+    votes: Mapping[str, int] | None = None,
+    contents: Mapping[str, str] | None = None,
 ) -> pd.DataFrame:
-    """Return table ``decisions`` of one task, each with the same votes, or with two for its decision."""
+    """Return table ``decisions`` of one task, each with the same votes, or with two for its decision.
+
+    Args:
+        contents: content of items; that of others is unknown.
+    """
     rows = [
         {
             "item_id": item,
@@ -73,9 +84,11 @@ def decided(
             "decision": decision,
             "method": "majority",
             "support": 1.0,
+            "skipped": None,
             "votes": json.dumps(votes or {decision or "tie": 2}),
             "annotators": ["ada", "bob"],
             "guideline": "guideline-1",
+            "content": (contents or {}).get(item, "unknown"),
             "decided_at": "2026-01-01T00:00:00+00:00",
         }
         for item, decision in decisions.items()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from caramel.annotation.agreement.answers import check_answers, split_questions
+from caramel.annotation.agreement.answers import check_answers, select_judged, split_questions
 from caramel.errors import DataError, format_items
 from caramel.io.validators import format_value
 from caramel.schemas.evaluation import METRICS
@@ -39,7 +39,8 @@ def compute_baseline_metrics(
 
     ``n`` counts answered instances, and an instance that several people answered once for each of them. The interval
     is ``compute_two_way_interval`` over annotators and images: it holds for other people and other instances of the
-    same kind. Skipped instances are unscored.
+    same kind. Skipped instances are unscored. Items with known answers that test the annotators, and annotators who
+    failed the qualification, are left out (``select_judged``).
 
     Args:
         answers: table ``annotations`` of task ``baseline``.
@@ -56,6 +57,7 @@ def compute_baseline_metrics(
         raise DataError(
             f"{where} holds answers of task {task!r}. A human baseline needs those of task {TASK!r}."
         )
+    answers = select_judged(answers)
     foreign = sorted(set(answers["item_id"]) - set(instances["instance_id"]))
     if foreign:
         raise DataError(

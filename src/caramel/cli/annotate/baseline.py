@@ -50,7 +50,7 @@ def score_human_baseline(answers: Path, instances: Path, benchmark: str, name: s
         read_table(INSTANCES, instances),
         model=name,
         benchmark=BENCHMARKS[benchmark].name,
-        where=str(answers),
+        where=repr(str(answers)),
     )
     run_files.write_metrics(metrics, out)
     echo(format_metrics(metrics))
