@@ -58,8 +58,7 @@ def compute_baseline_metrics(
             f"{where} holds answers of task {task!r}. A human baseline needs those of task {TASK!r}."
         )
     answers = select_judged(answers)
-    foreign = sorted(set(answers["item_id"]) - set(instances["instance_id"]))
-    if foreign:
+    if foreign := list_foreign_items(answers, instances):
         raise DataError(
             f"{len(foreign)} answered items of {where} are not among the {len(instances)} instances:\n"
             f"{format_items([format_value(name) for name in foreign])}\nGive the instances from which the items were made."
@@ -96,6 +95,11 @@ def compute_baseline_metrics(
                 }
             )
     return build_frame(METRICS, records)
+
+
+def list_foreign_items(answers: pd.DataFrame, instances: pd.DataFrame) -> list[str]:
+    """Return the answered instances, sorted, that the table ``instances`` lacks: the answers are of another benchmark."""
+    return sorted(set(select_judged(answers)["item_id"]) - set(instances["instance_id"]))
 
 
 def _score_queries(answers: pd.DataFrame) -> pd.DataFrame:
