@@ -95,3 +95,27 @@ def test_all_right_is_not_certain_and_one_cluster_is_unknown() -> None:
     assert (share, high) == (1.0, 1.0)
     assert 0.6 < low < 0.8
     assert math.isnan(compute_two_way_interval(np.ones(3), np.zeros(3, int), np.arange(3))[1])
+
+
+def test_the_macro_mean_counts_each_subtype_once_as_for_models() -> None:
+    answers = {  # swap_obj: 1 of 3 right; replace_att: 1 of 1
+        "ada": {"i0": reply(), "i2": reply("i0"), "i1": reply()},
+        "bob": {"i4": reply("i0")},
+    }
+    rows = score(annotated(answers, task="baseline"), number=5)
+    assert rows.loc[("all", "group"), "value"] == 0.5
+    assert rows.loc[("macro", "group"), "value"] == pytest.approx((1 / 3 + 1) / 2)
+    assert rows.loc[("macro", "group"), "n"] == 4
+    assert rows.loc[("macro", "group"), "ci_low"] < 2 / 3 < rows.loc[("macro", "group"), "ci_high"]
+
+
+def test_the_interval_of_a_macro_mean_covers_the_truth() -> None:
+    rng, held, trials = np.random.default_rng(0), 0, 400
+    people = np.repeat(np.arange(12), 25)
+    groups = np.array([0] * 20 + [1] * 5)[np.arange(300) % 25]
+    truth = np.array([0.9, 0.6])
+    for _ in range(trials):
+        values = (rng.random(300) < truth[groups]).astype(float)
+        _, low, high = compute_two_way_interval(values, people, np.arange(300), groups=groups)
+        held += low <= truth.mean() <= high
+    assert 0.93 <= held / trials <= 0.985

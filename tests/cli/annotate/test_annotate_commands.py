@@ -187,6 +187,26 @@ def test_a_task_goes_out_in_each_form_and_nothing_is_written_over_it(project: Ca
         assert (code, "--annotator" in error) == (1, True)
 
 
+def test_parts_of_a_task_share_no_item_and_are_all_of_it(project: Call) -> None:
+    make(project, "choose")
+    names: list[str] = []
+    for number in (1, 2, 3, 4):
+        arguments = ("export", "task.db", "--to", "csv", "--part", f"{number}/4", "--out", f"part{number}")
+        code, out, _ = project("annotate", *arguments)
+        assert (code, out.split()[0]) == (0, str(2 if number <= 2 else 1))
+        names += pd.read_csv(f"part{number}/items.csv")["item_id"].tolist()
+    assert sorted(names) == [f"p{n}:replace_att" for n in range(COUNT)]
+    for part, message in (
+        ("0/4", "no part"),
+        ("5/4", "no part"),
+        ("x", "no part"),
+        ("7/7", "fewer than 7 items"),
+    ):
+        code, _, error = project("annotate", "export", "task.db", "--to", "csv", "--part", part, "--out", "x")
+        assert code != 0
+        assert message in error
+
+
 def test_secrets_are_printed_once_and_sharing_needs_them(project: Call) -> None:
     make(project, "choose")
     code, out, _ = project("annotate", "accounts", "accounts.json", "a01", "a02")
