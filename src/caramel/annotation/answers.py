@@ -15,7 +15,7 @@ from caramel.schemas.io import build_frame
 
 UNORDERED = "import-csv-"  # start of the ids of answers whose order is unknown
 _SELECT = """SELECT a.item_id, i.role, a.annotator, i.content, a.answer, a.skipped, a.seconds, a.answered_at,
-        CASE WHEN substr(a.answer_id, 1, :length) = :unordered THEN NULL ELSE a.number END AS turn,
+        CASE WHEN a.answer_id GLOB :unordered THEN NULL ELSE a.number END AS turn,
         i.gold, a.display_order AS "order"
     FROM answers a JOIN items i ON i.item_id = a.item_id WHERE NOT a.withdrawn ORDER BY a.item_id, a.annotator"""
 # Annotators who answered the whole qualification, and too little of it right.
@@ -32,8 +32,7 @@ def read_answers(path: Path) -> pd.DataFrame:
     """
     with closing(open_task_file(path)) as connection:
         settings = read_settings(connection)
-        values = {"unordered": UNORDERED, "length": len(UNORDERED)}
-        rows = pd.read_sql_query(_SELECT, connection, params=values)
+        rows = pd.read_sql_query(_SELECT, connection, params={"unordered": f"{UNORDERED}*"})
         failed = {name for (name,) in connection.execute(_FAILED, {"pass_mark": settings.pass_mark})}
     stored = rows[["item_id", "content"]].drop_duplicates("item_id")
     hashes = {name: hash_item(parse_item(name, content, None)) for name, content in stored.to_numpy()}

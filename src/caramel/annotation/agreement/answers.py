@@ -83,8 +83,8 @@ def check_answers(answers: pd.DataFrame, where: str) -> str:
             f"{where} has {len(again)} further answers of an annotator to the same item:\n{format_items(lines)}\n"
             f"Export the answers again; an item is answered once by each annotator."
         )
-    shown = answers.drop_duplicates(["item_id", "content"])
-    if mixed := sorted(shown.loc[shown.duplicated("item_id"), "item_id"].unique()):
+    contents = answers.drop_duplicates(["item_id", "content"])
+    if mixed := sorted(contents.loc[contents.duplicated("item_id"), "item_id"].unique()):
         raise DataError(
             f"{where} has {len(mixed)} items that were displayed with different captions or images:\n"
             f"{format_items([format_value(name) for name in mixed])}\nAnswers to different content cannot be pooled. Give "
