@@ -10,7 +10,9 @@ from types import ModuleType
 from typing import Any
 
 import pandas as pd
+from stored_images import indexed
 
+from caramel.annotation.content import hash_instances
 from caramel.schemas.annotation import ANNOTATIONS
 from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.instances import INSTANCES
@@ -20,9 +22,16 @@ BENCH = Path(__file__).parents[2] / "bench" / "annotation_coverage.py"
 
 
 def annotated(
-    answers: Mapping[str, Mapping[str, str | None]], task: str = "fits", **columns: Any
+    answers: Mapping[str, Mapping[str, str | None]],
+    task: str = "fits",
+    contents: Mapping[str, str] | None = None,
+    **columns: Any,
 ) -> pd.DataFrame:
-    """Return table ``annotations``: annotator -> item -> answer, None for a skipped item."""
+    """Return table ``annotations``: annotator -> item -> answer, None for a skipped item.
+
+    Args:
+        contents: content of items, such as ``hash_instances`` computes it.
+    """
     rows = [
         {
             "item_id": item,
@@ -31,7 +40,7 @@ def annotated(
             "annotator": annotator,
             "qualified": True,
             "guideline": "guideline-1",
-            "content": f"content-of-{item}",
+            "content": (contents or {}).get(item, f"content-of-{item}"),
             "answer": answer,
             "skipped": None if answer is not None else "unclear",
             "seconds": 4.0,
@@ -63,6 +72,16 @@ def build_swap_instances(count: int) -> pd.DataFrame:
         for n in range(count)
     ]
     return build_frame(INSTANCES, rows)
+
+
+def index_swap_images(count: int) -> pd.DataFrame:
+    """Return table ``images`` of ``build_swap_instances``."""
+    return indexed([*(f"im{n}" for n in range(count)), *(f"n{n}" for n in range(count))])
+
+
+def hash_swap_instances(count: int) -> dict[str, str]:
+    """Return the content of the items of ``build_swap_instances``."""
+    return hash_instances(build_swap_instances(count), index_swap_images(count))
 
 
 def decided(

@@ -38,3 +38,21 @@ def hash_candidates(candidates: pd.DataFrame, images: pd.DataFrame) -> dict[str,
         str(negative_id): hash_judged(rows["prompt"], rows["image_id"].map(sha256))
         for negative_id, rows in candidates.sort_values("candidate").groupby("negative_id")
     }
+
+
+def hash_instances(instances: pd.DataFrame, images: pd.DataFrame) -> dict[str, str]:
+    """Return the hash of each instance's item of task ``baseline``: its two captions and its two images.
+
+    Args:
+        instances: table ``instances``; those without a negative image are left out.
+        images: table ``images`` of the instances.
+    """
+    sha256 = dict(zip(images["image_id"], images["sha256"], strict=True))
+    return {
+        row["instance_id"]: hash_judged(
+            (row["caption"], row["negative_caption"]),
+            (sha256[row["image_id"]], sha256[row["negative_image_id"]]),
+        )
+        for row in instances.to_dict("records")
+        if row["image_id"] in sha256 and row["negative_image_id"] in sha256
+    }

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from annotated import annotated, build_swap_instances
+from annotated import annotated, build_swap_instances, hash_swap_instances, index_swap_images
 
 from caramel.annotation.agreement.annotators import describe_annotators
 from caramel.annotation.agreement.answers import check_answers
@@ -71,10 +71,19 @@ def test_people_who_failed_are_listed_with_a_flag_and_gold_items_measure_the_oth
 def test_a_baseline_is_that_of_real_instances() -> None:
     right, wrong = ({"i0": "c0", "i1": one, "c0": "i0", "c1": "i1"} for one in ("c1", "c0"))
     replies = {"a": {"i0": right, "i1": wrong, "i2": right}, "b": {"i0": right, "i1": wrong, "i3": right}}
-    rows = annotated({n: {i: json.dumps(r) for i, r in of.items()} for n, of in replies.items()}, "baseline")
+    rows = annotated(
+        {n: {i: json.dumps(r) for i, r in of.items()} for n, of in replies.items()},
+        "baseline",
+        hash_swap_instances(4),
+    )
     rows = rows.assign(role=np.where(rows["item_id"] == "i1", "gold", "item"))
     metrics = compute_baseline_metrics(
-        rows, build_swap_instances(4), model="people", benchmark="instances", where="here"
+        rows,
+        build_swap_instances(4),
+        index_swap_images(4),
+        model="people",
+        benchmark="instances",
+        where="here",
     )
     group = metrics[(metrics["subset"] == "all") & (metrics["metric"] == "group")]
     assert group[["value", "n"]].to_numpy().tolist() == [[1.0, 4]]

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.annotation.agreement.answers import check_answers, select_judged, split_questions
+from caramel.annotation.content import hash_instances
 from caramel.errors import DataError, format_items
 from caramel.io.validators import format_value
 from caramel.schemas.evaluation import METRICS
@@ -33,7 +34,13 @@ TASK, MACRO = "baseline", "macro"
 
 
 def compute_baseline_metrics(
-    answers: pd.DataFrame, instances: pd.DataFrame, *, model: str, benchmark: str, where: str
+    answers: pd.DataFrame,
+    instances: pd.DataFrame,
+    images: pd.DataFrame,
+    *,
+    model: str,
+    benchmark: str,
+    where: str,
 ) -> pd.DataFrame:
     """Return table ``metrics`` of the people who answered, with subsets ``all``, types, subtypes, and ``macro``.
 
@@ -47,12 +54,14 @@ def compute_baseline_metrics(
     Args:
         answers: table ``annotations`` of task ``baseline``.
         instances: table ``instances``, with at least those that were answered.
+        images: table ``images`` of the instances.
         model: name of the row.
         benchmark: name of the benchmark that the instances belong to.
         where: location of the answers, for messages.
 
     Raises:
-        DataError: the answers cannot be pooled, are of another task, or are to instances that the table lacks.
+        DataError: the answers cannot be pooled, are of another task, or are to instances that the table lacks or has
+            with other captions or images.
     """
     task = check_answers(answers, where)
     if task != TASK:
@@ -60,9 +69,10 @@ def compute_baseline_metrics(
             f"{where} holds answers of task {task!r}. A human baseline needs those of task {TASK!r}."
         )
     answers = select_judged(answers)
-    if foreign := list_foreign_items(answers, instances):
+    if foreign := list_foreign_items(answers, instances, images):
         raise DataError(
-            f"{len(foreign)} answered items of {where} are not among the {len(instances)} instances:\n"
+            f"{len(foreign)} answered items of {where} are not among the {len(instances)} instances, or have other captions or "
+            f"images there:\n"
             f"{format_items([format_value(name) for name in foreign])}\nGive the instances from which the items were made."
         )
     skipped = answers[answers["answer"].isna()].merge(
@@ -100,9 +110,13 @@ def compute_baseline_metrics(
     return build_frame(METRICS, records)
 
 
-def list_foreign_items(answers: pd.DataFrame, instances: pd.DataFrame) -> list[str]:
-    """Return the answered instances, sorted, that the table ``instances`` lacks: the answers are of another benchmark."""
-    return sorted(set(select_judged(answers)["item_id"]) - set(instances["instance_id"]))
+def list_foreign_items(answers: pd.DataFrame, instances: pd.DataFrame, images: pd.DataFrame) -> list[str]:
+    """Return the answered instances, sorted, that the table lacks or has with other captions or images.
+
+    The answers are then of another benchmark. Arguments as in ``compute_baseline_metrics``.
+    """
+    rows, contents = select_judged(answers), hash_instances(instances, images)
+    return sorted(set(rows.loc[rows["item_id"].map(contents) != rows["content"], "item_id"]))
 
 
 def _score_queries(answers: pd.DataFrame) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from caramel.report.blocks import (
 from caramel.report.inputs import StageSkipped, get_number, get_value, read_json
 from caramel.report.sections.model_rows import FORM
 from caramel.schemas.annotation import ANNOTATIONS
+from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
 
@@ -91,14 +92,16 @@ def _build_baseline_block(data: Path, path: Path) -> Block:
     """Return the human baseline, one row per subset; a note if it is of another benchmark, as after a change of profile."""
     answers = read_table(ANNOTATIONS, path)
     instances = read_table(INSTANCES, data / "assemble/instances.parquet")
-    if foreign := list_foreign_items(answers, instances):
+    images = read_table(IMAGES, data / "assemble/images.parquet", ["image_id", "sha256"])
+    if foreign := list_foreign_items(answers, instances, images):
         return NoteBlock(
             f"The human baseline in {path} is not shown: {len(foreign)} of its {answers['item_id'].nunique()} items are not "
-            f"among the {len(instances)} instances of this run. Set annotation.data_dir to a folder of answers to these."
+            f"among the {len(instances)} instances of this run, or have other captions or images there. Set annotation.data_dir to a folder of answers to these."
         )
     metrics = compute_baseline_metrics(
         answers,
         instances,
+        images,
         model=MODEL,
         benchmark=FORM,
         where=repr(str(path)),
