@@ -56,7 +56,10 @@ def run_trials(accuracies: Floats, images: int, trials: int, seed: int) -> Float
             separate_published(hits.mean(axis=(0, 1)), n, rounding=0.00005),
         )
         for row, shown in enumerate(orders):
-            results[trial, row] = not (shown & ~is_better).any(), shown.sum() / max(1, is_better.sum())
+            results[trial, row] = (
+                not (shown & ~is_better).any(),
+                (shown & is_better).sum() / max(1, is_better.sum()),
+            )
     return np.asarray(results.mean(axis=0))
 
 
