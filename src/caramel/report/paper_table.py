@@ -214,7 +214,7 @@ def _compute_ranks(scores: pd.DataFrame, rows: Seeds, benchmark: Benchmark, seed
         if all(model in runs.hits for model in models)
     }
     return (
-        compute_rank_sets(hits, runs.rows, benchmark, seed)
+        compute_rank_sets(hits, runs.rows, benchmark.metrics, benchmark.macro, seed, benchmark.means)
         if hits
         else pd.DataFrame(columns=list(RANK_COLUMNS))
     )

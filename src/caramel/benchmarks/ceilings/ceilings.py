@@ -67,8 +67,9 @@ def compute_ceilings(
             matrix, instances, scored = build_inequalities(cells, METRICS[metric])
             alone = _find_impossible(matrix, instances, len(rows))
             for subset, weights in _build_weights(subsets, means, scored).items():
-                value = _compute_ceiling(matrix, instances, weights)
                 counted = weights > 0
+                value = _compute_ceiling(matrix, instances, np.where(alone, 0.0, weights))
+                value = value if counted.any() else float("nan")
                 impossible = int((alone & counted).sum())
                 lines.append((class_name, subset, metric, value, int(counted.sum()), impossible))
     return pd.DataFrame(lines, columns=list(CEILING_COLUMNS))
@@ -142,14 +143,26 @@ def _build_signs(codes: Ints, count: int) -> sparse.csr_array:
 
 
 def _find_impossible(matrix: sparse.csr_array, instances: Ints, count: int) -> Bools:
-    """Return which instances contradict themselves, (n,)."""
-    result = np.zeros(count, bool)
-    result[instances[np.diff(matrix.indptr) == 0]] = True
+    """Return which instances contradict themselves, (n,).
+
+    Instances whose inequalities are the same, but for the names of the cells, are decided once.
+    """
+    result, decided = np.zeros(count, bool), dict[tuple[object, ...], bool]()
     order = np.argsort(instances, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(instances[order])) + 1):
-        if len(rows) > 1 and not result[instances[rows[0]]]:
+    for rows in np.split(order, np.flatnonzero(np.diff(instances[order])) + 1) if len(order) else ():
+        part = [slice(*matrix.indptr[row : row + 2]) for row in rows]
+        names: dict[int, int] = {}
+        pattern = tuple(
+            tuple(
+                (names.setdefault(cell, len(names)), value)
+                for cell, value in zip(matrix.indices[of].tolist(), matrix.data[of].tolist(), strict=True)
+            )
+            for of in part
+        )
+        if pattern not in decided:
             alone = select_feasible(matrix[rows], np.zeros(len(rows), np.int64), np.ones(1))
-            result[instances[rows[0]]] = not alone[0]
+            decided[pattern] = not alone[0]
+        result[instances[rows[0]]] = decided[pattern]
     return result
 
 
@@ -168,9 +181,7 @@ def _build_weights(
 
 
 def _compute_ceiling(matrix: sparse.csr_array, instances: Ints, weights: Floats) -> float:
-    """Return the greatest sum of weights of instances that can all be right, in [0, 1]; NaN without any weight."""
-    if not weights.any():
-        return float("nan")
+    """Return the greatest sum of weights of instances that can all be right, in [0, 1]."""
     rows = np.flatnonzero(weights[instances] > 0)
     selected = select_feasible(matrix[rows], instances[rows], weights)
     return min(1.0, float(weights[selected].sum()))

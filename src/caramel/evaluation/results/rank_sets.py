@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,6 @@ from caramel.evaluation.results.summary import (
     build_subset_masks,
     expand_by_subset,
 )
-from caramel.interfaces.benchmark import Benchmark
 from caramel.utils.arrays import Floats
 from caramel.utils.rank_sets import compute_rank_bounds, group_ties, separate_paired
 from caramel.utils.stats import compute_means
@@ -23,7 +23,12 @@ RANK_COLUMNS = ("model", "subset", "metric", "value", "rank_best", "rank_worst",
 
 
 def compute_rank_sets(
-    hits: Mapping[str, Floats], rows: pd.DataFrame, benchmark: Benchmark, seed: int
+    hits: Mapping[str, Floats],
+    rows: pd.DataFrame,
+    metrics: Sequence[str],
+    macro: Callable[[str], bool],
+    seed: int,
+    mean_members: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> pd.DataFrame:
     """Return the rank set of each model by subset and metric: ``RANK_COLUMNS``.
 
@@ -33,14 +38,16 @@ def compute_rank_sets(
     score is left out.
 
     Args:
-        hits: by model, (n, metrics of the benchmark) in [0, 1]. An instance that any model has no score for counts
+        hits: by model, (n, metrics) in [0, 1]. An instance that any model has no score for counts
             for none. Hits averaged over training seeds give the ranks of these trained models, not of their recipes.
         rows: ``image_id`` and ``subsets`` of each instance.
-        benchmark: its metrics, macro subsets and means.
+        metrics: names of the columns of the hits.
+        macro: returns whether a subset is in the macro mean.
         seed: seed of the draws.
+        mean_members: members of further means, see ``Benchmark.means``.
     """
     subsets, clusters = build_subset_masks(rows), assign_clusters(rows)
-    layout = ColumnLayout(tuple(subsets), benchmark.metrics, benchmark.macro, benchmark.means)
+    layout = ColumnLayout(tuple(subsets), tuple(metrics), macro, mean_members)
     stacked = np.stack(list(hits.values()))
     stacked[:, np.isnan(stacked).any(axis=0)] = np.nan
     values, totals = [], []
