@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
-from caramel.utils.rank_sets import separate_paired, separate_published
+from caramel.utils.rank_sets import find_paired_order, find_published_order
 
 Floats = npt.NDArray[np.float64]
 GOAL = 0.95
@@ -52,8 +52,8 @@ def run_trials(accuracies: Floats, images: int, trials: int, seed: int) -> Float
     for trial in range(trials):
         hits = draw_hits(rng, accuracies, images)
         orders = (
-            separate_paired(hits.sum(axis=1) / n[0], seed=trial),
-            separate_published(hits.mean(axis=(0, 1)), n, rounding=0.00005),
+            find_paired_order(hits.sum(axis=1) / n[0], seed=trial),
+            find_published_order(hits.mean(axis=(0, 1)), n, rounding=0.00005),
         )
         for row, shown in enumerate(orders):
             results[trial, row] = (

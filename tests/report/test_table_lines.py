@@ -8,7 +8,7 @@ from caramel.evaluation.results.task_ceilings import compute_task_ceilings
 from caramel.interfaces.benchmark import ImageFile
 from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import format_paper_table
-from caramel.report.table_lines import build_published_rank_lines
+from caramel.report.table_lines import Additions, build_published_rank_lines
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
 from caramel.utils.resampling import Bootstrap
@@ -64,7 +64,7 @@ def table(*runs: pd.DataFrame, **options: object) -> dict[str, list[str]]:
 
 def test_a_table_shows_ceilings_and_the_skill_of_each_score_above_one() -> None:
     ceilings = compute_task_ceilings(build_task(), BENCHMARK, None)
-    rows = table(score("m", 90), ceilings=ceilings, skill=("bag_of_words", "no_image"))
+    rows = table(score("m", 90), additions=Additions(ceilings, ("bag_of_words", "no_image")))
     assert rows["Ceiling bag_of_words"] == ["50.0"]
     assert rows["m"] == ["75.0"]
     assert rows["m above bag_of_words"] == ["50.0"]
@@ -73,14 +73,14 @@ def test_a_table_shows_ceilings_and_the_skill_of_each_score_above_one() -> None:
 
 
 def test_a_table_shows_ranks_and_ties() -> None:
-    rows = table(score("a", 60), score("b", 62), score("c", 110), ranks=True)
+    rows = table(score("a", 60), score("b", 62), score("c", 110), additions=Additions(ranks=True))
     assert rows["Rank of a"] == rows["Rank of b"] == ["2–3 b"]
     assert rows["Rank of c"] == ["1 a"]
 
 
 def test_seeds_of_a_variant_have_one_rank() -> None:
     runs = [score(f"{name}-{seed}", right) for name, right in (("a", 60), ("b", 100)) for seed in (1, 2)]
-    rows = table(*runs, ranks=True, seeds=True)
+    rows = table(*runs, additions=Additions(ranks=True), seeds=True)
     assert rows["Rank of a"] == ["2 b"]
 
 

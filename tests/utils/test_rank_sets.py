@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from caramel.utils.rank_sets import compute_rank_bounds, group_ties, separate_paired, separate_published
+from caramel.utils.rank_sets import compute_rank_bounds, find_paired_order, find_published_order, group_ties
 
 
 def draw_totals(accuracies: list[float], images: int = 400, seed: int = 0) -> np.ndarray:
@@ -12,7 +12,7 @@ def draw_totals(accuracies: list[float], images: int = 400, seed: int = 0) -> np
 
 
 def test_models_far_apart_have_one_rank_each_and_one_letter_each() -> None:
-    better = separate_paired(draw_totals([0.2, 0.9, 0.5]), seed=1)
+    better = find_paired_order(draw_totals([0.2, 0.9, 0.5]), seed=1)
     best, worst = compute_rank_bounds(better)
     assert best.tolist() == worst.tolist() == [3, 1, 2]
     assert group_ties(better, [1, 2, 0]) == ["c", "a", "b"]
@@ -20,7 +20,7 @@ def test_models_far_apart_have_one_rank_each_and_one_letter_each() -> None:
 
 def test_equal_models_are_never_separated() -> None:
     totals = np.repeat(draw_totals([0.7]), 4, axis=1)
-    better = separate_paired(totals, seed=1)
+    better = find_paired_order(totals, seed=1)
     assert not better.any()
     best, worst = compute_rank_bounds(better)
     assert best.tolist() == [1] * 4
@@ -50,17 +50,17 @@ def test_two_models_are_separated_as_by_the_exact_sign_test() -> None:
     for clusters, shown in ((5, False), (6, True)):
         totals = np.zeros((50, 2))
         totals[:clusters, 0] = 1
-        assert separate_paired(totals, seed=3)[0, 1] == shown
+        assert find_paired_order(totals, seed=3)[0, 1] == shown
 
 
 def test_the_order_does_not_depend_on_the_columns_order() -> None:
     totals = draw_totals([0.3, 0.5, 0.6, 0.8])
-    better, turned = separate_paired(totals, seed=1), separate_paired(totals[:, ::-1], seed=1)
+    better, turned = find_paired_order(totals, seed=1), find_paired_order(totals[:, ::-1], seed=1)
     assert (better == turned[::-1, ::-1]).all()
 
 
 def test_an_order_that_follows_from_two_others_is_shown() -> None:
-    better = separate_paired(draw_totals([0.3, 0.5, 0.7]), seed=1)
+    better = find_paired_order(draw_totals([0.3, 0.5, 0.7]), seed=1)
     assert better[2, 1]
     assert better[1, 0]
     assert better[2, 0]
@@ -69,12 +69,12 @@ def test_an_order_that_follows_from_two_others_is_shown() -> None:
 def test_paired_sets_are_narrower_than_those_of_shares_alone() -> None:
     totals = draw_totals([0.60, 0.66], images=1000)
     n = np.array([1000, 1000])
-    assert separate_paired(totals, seed=1)[1, 0]
-    assert not separate_published(totals.sum(axis=0), n, 0.0).any() or totals.sum(axis=0)[1] > 0.66
+    assert find_paired_order(totals, seed=1)[1, 0]
+    assert not find_published_order(totals.sum(axis=0), n, 0.0).any() or totals.sum(axis=0)[1] > 0.66
 
 
 def test_published_shares_separate_only_models_far_enough_apart() -> None:
-    better = separate_published(np.array([0.60, 0.61, 0.75]), np.array([600] * 3), 0.00005)
+    better = find_published_order(np.array([0.60, 0.61, 0.75]), np.array([600] * 3), 0.00005)
     assert better[2, 0]
     assert better[2, 1]
     assert not better[1, 0]
@@ -82,11 +82,11 @@ def test_published_shares_separate_only_models_far_enough_apart() -> None:
 
 def test_rounding_makes_sets_wider() -> None:
     values, n = np.array([0.600, 0.606]), np.array([10**5] * 2)
-    assert separate_published(values, n, 0.00005)[1, 0]
-    assert not separate_published(values, n, 0.003).any()
+    assert find_published_order(values, n, 0.00005)[1, 0]
+    assert not find_published_order(values, n, 0.003).any()
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_seed_determines_the_sets(seed: int) -> None:
     totals = draw_totals([0.6, 0.62, 0.64, 0.66])
-    assert (separate_paired(totals, seed) == separate_paired(totals, seed)).all()
+    assert (find_paired_order(totals, seed) == find_paired_order(totals, seed)).all()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from caramel.cli.options import add_bootstrap_options
+from caramel.cli.options import add_bootstrap_options, collect_options
 from caramel.cli.output import echo
 from caramel.errors import ConfigError
 from caramel.io.files import forbid_overwriting_inputs, write_text
@@ -15,6 +16,15 @@ from caramel.utils.resampling import Bootstrap
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+@dataclass(frozen=True)
+class AdditionOptions:
+    """What the table shows besides scores."""
+
+    data: Path | None
+    skill: tuple[str, ...]
+    ranks: bool
 
 
 @click.command("table")
@@ -67,6 +77,7 @@ if TYPE_CHECKING:
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write.  [default: the terminal]"
 )
 @add_bootstrap_options
+@collect_options(AdditionOptions, "additions")
 def write_results_table(
     runs: tuple[Path, ...],
     benchmark: str,
@@ -76,9 +87,7 @@ def write_results_table(
     published: bool,
     seeds: bool,
     intervals: bool,
-    data: Path | None,
-    skill: tuple[str, ...],
-    ranks: bool,
+    additions: AdditionOptions,
     out: Path | None,
     bootstrap: Bootstrap,
 ) -> None:
@@ -98,8 +107,9 @@ def write_results_table(
     from caramel.evaluation.external.runs import ANSWERS_FILE, run_file
     from caramel.registry import BENCHMARKS
     from caramel.report.paper_table import format_paper_table
+    from caramel.report.table_lines import Additions
 
-    if unknown := [name for name in skill if name not in MODEL_CLASSES]:
+    if unknown := [name for name in additions.skill if name not in MODEL_CLASSES]:
         raise ConfigError(
             f"--skill {unknown[0]!r} is no class of models. Choices: {', '.join(MODEL_CLASSES)}."
         )
@@ -111,7 +121,7 @@ def write_results_table(
         ]
         forbid_overwriting_inputs([out], read)
     similarities = run_files.read_similarities(runs)
-    ceilings = None if data is None else _compute_ceilings(data, benchmark, similarities)
+    ceilings = None if additions.data is None else _compute_ceilings(additions.data, benchmark, similarities)
     notes = run_files.check_releases(runs, benchmark)
     text = format_paper_table(
         similarities,
@@ -125,9 +135,7 @@ def write_results_table(
         seeds=seeds,
         intervals=intervals,
         notes=notes,
-        ceilings=ceilings,
-        skill=skill,
-        ranks=ranks,
+        additions=Additions(ceilings, additions.skill, additions.ranks),
     )
     for note in notes if style == "csv" else ():  # the other styles have it below the table
         echo(f"Note: {note}", err=True)

@@ -21,8 +21,10 @@ from caramel.evaluation.results.summary import (
 )
 from caramel.interfaces.benchmark import Benchmark
 from caramel.report.table_lines import (
+    NO_ADDITIONS,
     PUBLISHED_RANK_NOTE,
     RANK_NOTE,
+    Additions,
     build_ceiling_lines,
     build_published_rank_lines,
     build_rank_lines,
@@ -64,9 +66,7 @@ def format_paper_table(
     seeds: bool = False,
     intervals: bool = False,
     notes: Sequence[str] = (),
-    ceilings: pd.DataFrame | None = None,
-    skill: Sequence[str] = (),
-    ranks: bool = False,
+    additions: Additions = NO_ADDITIONS,
 ) -> str:
     """Return the table, in per cent.
 
@@ -92,10 +92,7 @@ def format_paper_table(
             standard deviation. A name alone cannot say so: ViT-B-16 and ViT-B-32 are two models.
         intervals: whether 95 % intervals are shown, of models with one seed.
         notes: further ones, below the table.
-        ceilings: of the benchmark, see ``task_ceilings.compute_task_ceilings``; None: no line of ceilings.
-        skill: classes of models; each row also has a line of its skill above their ceilings.
-        ranks: whether each row has a line of its rank sets, see ``rank_sets``. Published rows are ranked among
-            themselves.
+        additions: lines of ceilings, skill and ranks.
 
     Raises:
         DataError: nothing was measured, a metric or subset is unknown, or the models scored different
@@ -145,6 +142,7 @@ def format_paper_table(
     published_lines = _build_published_lines(known, columns)
     further_lines: list[TableLine] = []
     further_notes: list[str] = []
+    ceilings = additions.ceilings
     if ceilings is not None:
         first += build_ceiling_lines(ceilings, columns, digits)
         values = {
@@ -152,9 +150,9 @@ def format_paper_table(
             for name, models in rows.items()
         }
         values |= _read_line_values(published_lines, columns)
-        further_lines += build_skill_lines(ceilings, values, skill, columns, digits)
+        further_lines += build_skill_lines(ceilings, values, additions.skill, columns, digits)
         further_notes += format_class_notes(ceilings)
-    if ranks:
+    if additions.ranks:
         further_lines += build_rank_lines(_compute_ranks(scores, rows, benchmark, bootstrap.seed), columns)
         sized = {c: n for c in columns if c[0] not in (MACRO, *benchmark.means) for n in counts[c]}
         further_lines += build_published_rank_lines(

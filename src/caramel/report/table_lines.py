@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pandas as pd
 from caramel.benchmarks.ceilings.ceilings import compute_skill
 from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES
 from caramel.report.table_styles import TableCell, TableLine
-from caramel.utils.rank_sets import compute_rank_bounds, group_ties, separate_published
+from caramel.utils.rank_sets import compute_rank_bounds, find_published_order, group_ties
 
 Column = tuple[str, str]  # subset, metric
 Values = Mapping[str, Mapping[Column, float]]  # name of a line -> its shares in [0, 1]; missing: no score
@@ -26,6 +27,25 @@ PUBLISHED_RANK_NOTE = (
     "Ranks of published rows are among these rows, and follow from the shares alone: instances count as independent, and "
     "two models' hits as not negatively correlated."
 )
+
+
+@dataclass(frozen=True)
+class Additions:
+    """Lines that a results table has besides the scores.
+
+    Attributes:
+        ceilings: of the benchmark, see ``task_ceilings.compute_task_ceilings``; None: no line of ceilings or skill.
+        skill: classes of models; each score also has its skill above their ceilings.
+        ranks: whether each row has a line of its rank sets, see ``rank_sets``. Published rows are ranked among
+            themselves.
+    """
+
+    ceilings: pd.DataFrame | None = None
+    skill: Sequence[str] = ()
+    ranks: bool = False
+
+
+NO_ADDITIONS = Additions()
 
 
 def build_ceiling_lines(ceilings: pd.DataFrame, columns: Sequence[Column], digits: int) -> list[TableLine]:
@@ -55,8 +75,8 @@ def build_rank_lines(ranks: pd.DataFrame, columns: Sequence[Column]) -> list[Tab
     lines = []
     for model, rows in ranks.groupby("model", sort=False):
         cells = {
-            (row.subset, row.metric): _format_rank(row.rank_best, row.rank_worst, row.ties)
-            for row in rows.itertuples()
+            (row["subset"], row["metric"]): _format_rank(row["rank_best"], row["rank_worst"], row["ties"])
+            for row in rows.to_dict("records")
         }
         lines.append(TableLine(f"Rank of {model}", tuple(TableCell(cells.get(c, "–")) for c in columns)))
     return lines
@@ -79,7 +99,7 @@ def build_published_rank_lines(
         if column not in sizes or len(names) < 2:
             continue
         shares = np.array([values[name][column] for name in names])
-        better = separate_published(shares, np.full(len(names), sizes[column]), rounding)
+        better = find_published_order(shares, np.full(len(names), sizes[column]), rounding)
         ties = group_ties(better, np.argsort(-shares, kind="stable").tolist())
         for name, best, worst, letters in zip(names, *compute_rank_bounds(better), ties, strict=True):
             cells[name][column] = _format_rank(int(best), int(worst), letters)

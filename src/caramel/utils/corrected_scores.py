@@ -91,7 +91,8 @@ def correct_prediction_powered(
     def estimate(values: Floats) -> float:
         """Return the mean of values * V: of the sample, corrected by the verdicts of all others."""
         known = float((values * (truths - weight * verdicts))[sample].mean())
-        return known + (weight * float((values * verdicts)[~sample].mean()) if weight else 0.0)
+        further = float((values * verdicts)[~sample].mean()) if weight else 0.0
+        return known + weight * further
 
     share = estimate(np.ones(len(hits)))
     if share <= 0:

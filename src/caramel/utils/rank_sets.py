@@ -23,7 +23,7 @@ ALPHA = 1 - LEVEL
 _BLOCK = 2**22  # signs in memory at a time
 
 
-def separate_paired(totals: Floats, seed: int) -> Bools:
+def find_paired_order(totals: Floats, seed: int) -> Bools:
     """Return which models are shown to be better than which, from per-cluster totals: [j, k] is j above k.
 
     The bootstrap is a wild one: signs of whole clusters are drawn at random (Rademacher weights), as in
@@ -58,7 +58,7 @@ def separate_paired(totals: Floats, seed: int) -> Bools:
     return _close_order(pairs[~active], count)
 
 
-def separate_published(values: Floats, n: Ints, rounding: float) -> Bools:
+def find_published_order(values: Floats, n: Ints, rounding: float) -> Bools:
     """Return which models are shown to be better than which, from their shares alone: [j, k] is j above k.
 
     How models' hits depend on each other is unknown. The variance of a difference is taken as that of independent

@@ -88,7 +88,7 @@ class _ViewCells:
     def __init__(self, rows: pd.DataFrame, model_class: ModelClass) -> None:
         self._sees_images = model_class.sees_images
         self._texts = {
-            name: [_view(text, model_class) for text in rows[name]] for name in set(TEXTS.values())
+            name: [_apply_view(text, model_class) for text in rows[name]] for name in set(TEXTS.values())
         }
         self._images = {name: rows[name].tolist() for name in IMAGES.values()}
         self._codes: dict[Hashable, int] = {}
@@ -115,7 +115,7 @@ class _ViewCells:
         )
 
 
-def _view(text: object, model_class: ModelClass) -> Hashable | None:
+def _apply_view(text: object, model_class: ModelClass) -> Hashable | None:
     return (model_class.view_text(text),) if isinstance(text, str) else None
 
 

@@ -34,7 +34,7 @@ def select_feasible(matrix: sparse.csr_array, instances: Ints, weights: Floats) 
     """
     selected = np.ones(len(weights), bool)
     selected[instances[np.diff(matrix.indptr) == 0]] = False
-    active = _peel_rows(matrix, selected[instances])
+    active = _remove_free_rows(matrix, selected[instances])
     if active.any():
         for rows in _split_components(matrix[active], np.flatnonzero(active), instances):
             members, codes = np.unique(instances[rows], return_inverse=True)
@@ -42,7 +42,7 @@ def select_feasible(matrix: sparse.csr_array, instances: Ints, weights: Floats) 
     return selected
 
 
-def _peel_rows(matrix: sparse.csr_array, active: Bools) -> Bools:
+def _remove_free_rows(matrix: sparse.csr_array, active: Bools) -> Bools:
     """Return the rows, (m,), that stay when those are removed that some cell can make positive by itself."""
     active = active.copy()
     positive, negative = (matrix > 0).astype(np.int64).T.tocsr(), (matrix < 0).astype(np.int64).T.tocsr()

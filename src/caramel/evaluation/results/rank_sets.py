@@ -16,7 +16,7 @@ from caramel.evaluation.results.summary import (
     expand_by_subset,
 )
 from caramel.utils.arrays import Floats
-from caramel.utils.rank_sets import compute_rank_bounds, group_ties, separate_paired
+from caramel.utils.rank_sets import compute_rank_bounds, find_paired_order, group_ties
 from caramel.utils.stats import compute_means
 
 RANK_COLUMNS = ("model", "subset", "metric", "value", "rank_best", "rank_worst", "ties", "models")
@@ -61,7 +61,7 @@ def compute_rank_sets(
         scores = np.array([of_model[column] for of_model in values])
         if np.isnan(scores).any():
             continue
-        better = separate_paired(np.stack([of_model[:, column] for of_model in totals], axis=1), seed)
+        better = find_paired_order(np.stack([of_model[:, column] for of_model in totals], axis=1), seed)
         best, worst = compute_rank_bounds(better)
         ties = group_ties(better, np.argsort(-scores, kind="stable").tolist())
         for index, model in enumerate(hits):

@@ -22,12 +22,12 @@ class CeilingLine(NamedTuple):
 
     model_class: str
     metric: str
-    by_subset: Mapping[str, Mapping[str, Any]]
+    by_subset: Mapping[str, Mapping[Any, Any]]
 
 
-def iter_ceiling_lines(records: Sequence[Mapping[str, Any]]) -> Iterator[CeilingLine]:
+def iter_ceiling_lines(records: Sequence[Mapping[Any, Any]]) -> Iterator[CeilingLine]:
     """Yield a line for each metric and class of the records, metrics first."""
-    lines: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
+    lines: dict[tuple[str, str], dict[str, Mapping[Any, Any]]] = {}
     for record in records:
         lines.setdefault((record["metric"], record["model_class"]), {})[record["subset"]] = record
     for metric in dict.fromkeys(metric for metric, _ in lines):
@@ -46,7 +46,7 @@ def build_ceilings_blocks(records: Sequence[Mapping[str, Any]]) -> list[Block]:
     return [TableBlock("", ("Metric", "Class", *subsets), lines, labels=2, note=CEILINGS_NOTE)]
 
 
-def _build_cell(record: Mapping[str, Any] | None) -> Cell:
+def _build_cell(record: Mapping[Any, Any] | None) -> Cell:
     if record is None or record["ceiling"] is None:
         return Cell(MISSING)
     return Cell(format_percent(record["ceiling"]), f"{format_count(record['impossible'])} impossible")

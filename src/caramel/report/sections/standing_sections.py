@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from caramel.benchmarks.ceilings.ceilings import compute_ceilings, compute_skill
 from caramel.evaluation.results.rank_sets import compute_rank_sets
@@ -15,7 +14,7 @@ from caramel.evaluation.results.summary import build_subset_masks
 from caramel.report.blocks import MISSING, Block, Cell, TableBlock, format_percent
 from caramel.report.inputs import StageSkipped
 from caramel.report.sections.ceiling_section import CEILINGS_NOTE
-from caramel.report.sections.model_rows import FORM, MAIN, build_row_index, read_variants
+from caramel.report.sections.model_rows import FORM, MAIN, Row, build_row_index, read_variants
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
@@ -66,7 +65,7 @@ def build_ranks_section(data: Path) -> list[Block]:
     if len(hits) < 2:
         raise StageSkipped("there is one model, so there is nothing to rank")
     ranks = compute_rank_sets(hits, runs.rows, runs.metrics, lambda subset: False, RANKS_SEED)
-    by_key = {(row.model, row.subset, row.metric): row for row in ranks.itertuples()}
+    by_key = {(row["model"], row["subset"], row["metric"]): row for row in ranks.to_dict("records")}
     lines = [
         [
             Cell(name),
@@ -92,8 +91,8 @@ def _format_shares(values: Sequence[float]) -> list[Cell]:
     return [Cell(format_percent(value)) for value in values]
 
 
-def _build_rank_cell(row: pd.Series | None) -> Cell:
+def _build_rank_cell(row: Row | None) -> Cell:
     if row is None:
         return Cell(MISSING)
-    best, worst = int(row.rank_best), int(row.rank_worst)
-    return Cell(f"{best}" if best == worst else f"{best}–{worst}", str(row.ties))
+    best, worst = row["rank_best"], row["rank_worst"]
+    return Cell(f"{best}" if best == worst else f"{best}–{worst}", row["ties"])
