@@ -50,20 +50,21 @@ class Instances(NamedTuple):
     clusters: npt.NDArray[np.int64]
 
 
+Draw = Callable[[np.random.Generator, int], Instances]
+
+
 class Setting(NamedTuple):
     """A population with its true score on right instances, and the sizes of the samples."""
 
     name: str
-    draw: Callable[[np.random.Generator, int], Instances]
+    draw: Draw
     score: float
     n: int = 900
     known: int = 200
     independent: bool = True  # the judge's errors do not depend on the hits
 
 
-def build_simulation(
-    right: float, score: float, accepts: tuple[float, float], score_wrong: float
-) -> Callable:
+def build_simulation(right: float, score: float, accepts: tuple[float, float], score_wrong: float) -> Draw:
     """Return a function that draws instances; shares are those of right instances, hits, and verdicts."""
 
     def draw(rng: np.random.Generator, n: int) -> Instances:

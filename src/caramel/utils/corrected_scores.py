@@ -116,7 +116,7 @@ def _tune_weight(predicted: Floats, known: Floats, sample: Bools) -> float:
     if spread == 0:
         return 0.0
     common = float(np.cov(predicted[sample], known[sample], bias=True)[0, 1])
-    ratio = sample.sum() / (~sample).sum()
+    ratio = float(sample.sum() / (~sample).sum())
     return min(1.0, max(0.0, common / (spread * (1 + ratio))))
 
 
