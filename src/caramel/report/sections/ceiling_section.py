@@ -49,4 +49,5 @@ def build_ceilings_blocks(records: Sequence[Mapping[str, Any]]) -> list[Block]:
 def _build_cell(record: Mapping[Any, Any] | None) -> Cell:
     if record is None or record["ceiling"] is None:
         return Cell(MISSING)
-    return Cell(format_percent(record["ceiling"]), f"{format_count(record['impossible'])} impossible")
+    impossible = f"{format_count(record['impossible'])} impossible" if record["impossible"] else ""
+    return Cell(format_percent(record["ceiling"]), impossible)
