@@ -149,8 +149,8 @@ def format_paper_table(
             name: {c: _select_values(measured, models, c)["value"].mean() for c in columns}
             for name, models in rows.items()
         }
-        values |= _read_line_values(published_lines, columns)
-        further_lines += build_skill_lines(ceilings, values, additions.skill, columns, digits)
+        for shares in (values, _read_line_values(published_lines, columns)):
+            further_lines += build_skill_lines(ceilings, shares, additions.skill, columns, digits)
         further_notes += format_class_notes(ceilings)
     if additions.ranks:
         further_lines += build_rank_lines(_compute_ranks(scores, rows, benchmark, bootstrap.seed), columns)

@@ -1,4 +1,4 @@
-"""Command ``correct-scores``: estimate scores on the instances that are truly right."""
+"""Command ``correct-score``: estimate scores on the instances that are truly right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from caramel.utils.corrected_scores import ErrorCount
 
 
-@click.command("correct-scores")
+@click.command("correct-score")
 @click.argument("runs", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.option("--benchmark", required=True, metavar="NAME", help="Benchmark of the scores.")
 @click.option(
@@ -57,7 +57,7 @@ def correct_scores(
 
     \b
     Example:
-      caramel correct-scores results/vit-b-32 --benchmark sugarcrepe --verdicts verdicts.csv --out corrected.csv
+      caramel correct-score results/vit-b-32 --benchmark sugarcrepe --verdicts verdicts.csv --out corrected.csv
     """
     from caramel.evaluation.external import run_files
     from caramel.evaluation.results.corrected_metrics import compute_corrected_metrics, read_verdicts

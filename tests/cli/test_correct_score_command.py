@@ -1,4 +1,4 @@
-"""`caramel correct-scores` estimates scores on the truly right instances."""
+"""`caramel correct-score` estimates scores on the truly right instances."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def verdicts(eval_call: Call) -> Path:
 
 def test_corrected_scores_are_printed_and_written(eval_call: Call, verdicts: Path) -> None:
     code, out, err = eval_call(
-        "correct-scores", "a", "--benchmark", "sugarcrepe", "--verdicts", str(verdicts), "--out", "c.csv"
+        "correct-score", "a", "--benchmark", "sugarcrepe", "--verdicts", str(verdicts), "--out", "c.csv"
     )
     assert (code, err) == (0, "")
     assert "prediction_powered" in out
@@ -36,7 +36,7 @@ def test_corrected_scores_are_printed_and_written(eval_call: Call, verdicts: Pat
 @pytest.mark.parametrize("text", ["3", "4/3", "0/0", "-1/3", "a/b"])
 def test_false_accepts_that_are_no_share_are_an_error(eval_call: Call, verdicts: Path, text: str) -> None:
     code, _, err = eval_call(
-        *("correct-scores", "a", "--benchmark", "sugarcrepe", "--verdicts", str(verdicts)),
+        *("correct-score", "a", "--benchmark", "sugarcrepe", "--verdicts", str(verdicts)),
         *("--false-accepts", text),
     )
     assert code == 1
@@ -45,7 +45,7 @@ def test_false_accepts_that_are_no_share_are_an_error(eval_call: Call, verdicts:
 
 def test_the_verdicts_are_not_overwritten(eval_call: Call, verdicts: Path) -> None:
     code, _, err = eval_call(
-        *("correct-scores", "a", "--benchmark", "sugarcrepe", "--verdicts", str(verdicts)),
+        *("correct-score", "a", "--benchmark", "sugarcrepe", "--verdicts", str(verdicts)),
         *("--out", str(verdicts)),
     )
     assert code == 1
