@@ -115,7 +115,7 @@ def test_the_page_loads_nothing_from_anywhere(report: Report, page: Page) -> Non
 
 
 def test_every_section_has_something_to_show(page: Page) -> None:
-    assert len(page.sections) == 31
+    assert len(page.sections) == 33
     assert "not-shown" not in page.sections
     for name, text in page.sections.items():
         assert len(text.split()) > 3, name

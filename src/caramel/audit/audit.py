@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from caramel.audit.artifacts import Artifacts, find_artifacts
+from caramel.audit.ceilings import compute_audit_ceilings
 from caramel.audit.contamination import find_contamination
 from caramel.audit.defects import find_defects
 from caramel.blind.image.shortcuts import ImageShortcuts
@@ -37,6 +38,7 @@ class Audit:
         defects: name -> pair_ids of the rows with this defect.
         faulty: number of rows with a defect. ``word_order_only`` counts only for types that replace or add
             words.
+        ceilings: the most that models of a class can reach; see ``compute_audit_ceilings``.
         images: shortcuts in the images of rows with both images; None: images were not checked.
         leaks: texts that a training corpus contains, with ``LEAK_COLUMNS``; None: contamination was not
             checked.
@@ -50,6 +52,7 @@ class Audit:
     giveaways: Artifacts
     defects: Mapping[str, Sequence[str]]
     faulty: int
+    ceilings: pd.DataFrame
     further: Sequence[Attack] = ()
     images: ImageShortcuts | None = None
     leaks: pd.DataFrame | None = None
@@ -111,7 +114,8 @@ def audit_rows(
         if defect != ORDER_ONLY or pair in reworded
     }
     result = find_artifacts(attack.rows, seed=seed)
-    return Audit(name, rows, folds, seed, attack, result, defects, len(faulty), further)
+    ceilings = compute_audit_ceilings(rows)
+    return Audit(name, rows, folds, seed, attack, result, defects, len(faulty), ceilings, further)
 
 
 def find_leaks(rows: pd.DataFrame, corpus: Path, *, column: str, seed: int) -> pd.DataFrame:

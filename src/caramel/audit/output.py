@@ -68,10 +68,17 @@ def audit_to_dict(result: Audit) -> dict[str, Any]:
         "holes": [hole._asdict() for hole in rank_exploitability(result)],
         "defects": {name: {"count": len(ids), "rows": list(ids)} for name, ids in result.defects.items()},
         "rows_with_defects": result.faulty,
+        "ceilings": _build_ceiling_records(result.ceilings),
         "giveaways": result.giveaways,
         "image_shortcuts": None if result.images is None else _shortcuts_to_dict(result.images),
         "leakage": None if result.leaks is None else _leakage_to_dict(result.leaks),
     }
+
+
+def _build_ceiling_records(ceilings: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Return the ceilings as JSON-like records; a ceiling of no instances is None."""
+    rounded = ceilings.assign(ceiling=ceilings["ceiling"].round(DECIMALS).astype(object))
+    return rounded.where(rounded.notna(), None).to_dict("records")
 
 
 def _attack_to_dict(attack: Attack) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from caramel.cli.benchmarks import list_benchmarks
 from caramel.cli.cluster import cluster_group
 from caramel.cli.compare import compare_runs
 from caramel.cli.config import config_group, use_profile
+from caramel.cli.correct_score import correct_scores
 from caramel.cli.crepe import crepe_group
 from caramel.cli.diff import print_version_diff
 from caramel.cli.doctor import diagnose_project
@@ -55,6 +56,7 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
         compute_metrics,
         compare_runs,
         write_results_table,
+        correct_scores,
         reproduce_tables,
         run_study,
     ),

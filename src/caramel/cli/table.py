@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from caramel.cli.options import add_bootstrap_options
+from caramel.cli.options import add_bootstrap_options, collect_options
 from caramel.cli.output import echo
+from caramel.errors import ConfigError
 from caramel.io.files import forbid_overwriting_inputs, write_text
 from caramel.utils.resampling import Bootstrap
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class AdditionOptions:
+    """What the table shows besides scores."""
+
+    data: Path | None
+    skill: tuple[str, ...]
+    ranks: bool
 
 
 @click.command("table")
@@ -41,9 +56,28 @@ from caramel.utils.resampling import Bootstrap
 )
 @click.option("--intervals", is_flag=True, help="Show 95 % intervals.")
 @click.option(
+    "--data",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the benchmark, as for `caramel eval`. Adds its ceilings: the most that models can reach which do not "
+    "see word order, the image, or all but nouns or attributes.",
+)
+@click.option(
+    "--skill",
+    multiple=True,
+    default=("bag_of_words",),
+    show_default=True,
+    metavar="CLASS",
+    help="With --data: class of models above whose ceiling each score is also shown: bag_of_words, nouns_only, "
+    "attributes_only or no_image; repeatable.",
+)
+@click.option(
+    "--ranks", is_flag=True, help="Show the ranks that each model may have (95 %), and groups of ties."
+)
+@click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write.  [default: the terminal]"
 )
 @add_bootstrap_options
+@collect_options(AdditionOptions, "additions")
 def write_results_table(
     runs: tuple[Path, ...],
     benchmark: str,
@@ -53,6 +87,7 @@ def write_results_table(
     published: bool,
     seeds: bool,
     intervals: bool,
+    additions: AdditionOptions,
     out: Path | None,
     bootstrap: Bootstrap,
 ) -> None:
@@ -65,12 +100,19 @@ def write_results_table(
     \b
     Example:
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
+      caramel table results/* --benchmark sugarcrepe_pp --metric itt --data data/ --ranks
     """
+    from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES
     from caramel.evaluation.external import run_files
     from caramel.evaluation.external.runs import ANSWERS_FILE, run_file
     from caramel.registry import BENCHMARKS
     from caramel.report.paper_table import format_paper_table
+    from caramel.report.table_lines import Additions
 
+    if unknown := [name for name in additions.skill if name not in MODEL_CLASSES]:
+        raise ConfigError(
+            f"--skill {unknown[0]!r} is no class of models. Choices: {', '.join(MODEL_CLASSES)}."
+        )
     if out is not None:
         read = [
             file
@@ -79,6 +121,7 @@ def write_results_table(
         ]
         forbid_overwriting_inputs([out], read)
     similarities = run_files.read_similarities(runs)
+    ceilings = None if additions.data is None else _compute_ceilings(additions.data, benchmark, similarities)
     notes = run_files.check_releases(runs, benchmark)
     text = format_paper_table(
         similarities,
@@ -92,6 +135,7 @@ def write_results_table(
         seeds=seeds,
         intervals=intervals,
         notes=notes,
+        additions=Additions(ceilings, additions.skill, additions.ranks),
     )
     for note in notes if style == "csv" else ():  # the other styles have it below the table
         echo(f"Note: {note}", err=True)
@@ -100,3 +144,14 @@ def write_results_table(
         return
     write_text(out, text + "\n")
     echo(f"Wrote {out}.")
+
+
+def _compute_ceilings(data: Path, benchmark: str, similarities: pd.DataFrame) -> pd.DataFrame:
+    """Return the ceilings of the instances that models were scored on; of all, if there are only answers."""
+    from caramel.evaluation.benchmark_source import locate_benchmark, read_task
+    from caramel.evaluation.results.task_ceilings import compute_task_ceilings
+    from caramel.registry import BENCHMARKS
+
+    task = read_task(locate_benchmark(benchmark, data, None))
+    scored = similarities.loc[similarities["benchmark"] == benchmark, "instance_id"].unique()
+    return compute_task_ceilings(task, BENCHMARKS[benchmark], scored if len(scored) else None)

@@ -18,6 +18,7 @@ from caramel.report.inputs import get_number, get_value
 from caramel.report.rendering import format_markup, render_page, shorten_value
 from caramel.report.sections import audit_sections as parts
 from caramel.report.sections.audit_sections import BEST, WHERE, rank_scorers
+from caramel.report.sections.ceiling_section import CEILINGS_LEAD, build_ceilings_blocks
 from caramel.report.sections.statistics_section import STATISTICS_LEAD, build_statistics_blocks
 from caramel.report.sections.task_sections import build_tasks_section
 from caramel.utils.stats import LEAST_GUESS_P, format_p
@@ -121,6 +122,7 @@ def render_audit_page(
             "Rows with errors of their own.",
             parts.build_defects_section(audit, by_pair),
         ),
+        *_list_ceiling_sections(audit),
         Section("statistics", "Statistics", STATISTICS_LEAD, build_statistics_blocks(statistics)),
     ]
     if audit.get("image_shortcuts"):
@@ -144,6 +146,14 @@ def render_audit_page(
         sections=sections,
         cards=_build_cards(audit),
     )
+
+
+def _list_ceiling_sections(audit: Mapping[str, Any]) -> list[Section]:
+    """Return the section on ceilings; none for an audit of an earlier version, which has none."""
+    records = audit.get("ceilings")
+    if not records:
+        return []
+    return [Section("ceilings", "Ceilings", CEILINGS_LEAD, build_ceilings_blocks(records))]
 
 
 def _build_cards(audit: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from caramel.audit.artifacts import Artifacts
 from caramel.audit.audit import Audit, format_percent
 from caramel.audit.exploitability import compute_exploitability, format_source, rank_exploitability
+from caramel.benchmarks.ceilings.ceilings import compute_skill
 from caramel.blind.image.attack import FEWEST
 from caramel.blind.image.shortcuts import ImageShortcuts
 from caramel.blind.text.attack import BEST
+from caramel.report.sections.ceiling_section import iter_ceiling_lines
 from caramel.report.terminal import align_columns, format_inline
 from caramel.utils.stats import LEAST_GUESS_P, format_p
 
@@ -50,6 +54,8 @@ def format_audit(result: Audit, *, beside: Mapping[str, float] | None = None, be
             "",
             *_format_tasks(result),
             "",
+            *_format_ceilings(result, beside or {}, beside_name),
+            "",
             *_format_artifacts(result.giveaways),
             "",
             f"Defects: {result.faulty} rows (word_order_only is the intended form of a swap)",
@@ -87,6 +93,30 @@ def _format_tasks(result: Audit) -> list[str]:
         f"Largest hole: {largest.task}, learned from {format_inline(format_source(largest.source))}: {format_percent(largest.accuracy)} % "
         f"[{format_percent(largest.ci_low)}, {format_percent(largest.ci_high)}], chance {format_percent(largest.chance)}",
     ]
+
+
+def _format_ceilings(result: Audit, beside: Mapping[str, float], beside_name: str) -> list[str]:
+    """Return a table of ceilings by class, and how much of a model's accuracy is above each."""
+    records = result.ceilings.to_dict("records")
+    subsets = list(dict.fromkeys(record["subset"] for record in records))
+    lines = [["ceiling", "class", *subsets]]
+    for line in iter_ceiling_lines(records):
+        values = [line.by_subset[s]["ceiling"] if s in line.by_subset else float("nan") for s in subsets]
+        lines.append([line.metric, line.model_class, *map(_format_share, values)])
+        scores = [beside.get(s, float("nan")) for s in subsets]
+        if line.metric == "accuracy" and beside:
+            skill = compute_skill(np.array(scores), np.array(values))
+            if not np.isnan(skill).all():
+                lines.append([f"  skill of {beside_name.partition(',')[0]}", "", *map(_format_share, skill)])
+    return [
+        "Ceilings in per cent: the most that any model of a class reaches; skill: (score - ceiling) / (1 - ceiling)",
+        "",
+        align_columns(lines),
+    ]
+
+
+def _format_share(share: float) -> str:
+    return "–" if np.isnan(share) else format_percent(share)
 
 
 def _format_images_and_leaks(result: Audit) -> list[str]:

@@ -11,8 +11,26 @@ import pandas as pd
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes
 from caramel.errors import DataError, format_items
 from caramel.evaluation.results.comparison import compare_models, find_leaders
-from caramel.evaluation.results.summary import compute_metrics, parse_variant, summarise_similarities
+from caramel.evaluation.results.rank_sets import RANK_COLUMNS, compute_rank_sets
+from caramel.evaluation.results.run_hits import compute_run_hits
+from caramel.evaluation.results.summary import (
+    MACRO,
+    compute_metrics,
+    parse_variant,
+    summarise_similarities,
+)
 from caramel.interfaces.benchmark import Benchmark
+from caramel.report.table_lines import (
+    NO_ADDITIONS,
+    PUBLISHED_RANK_NOTE,
+    RANK_NOTE,
+    Additions,
+    build_ceiling_lines,
+    build_published_rank_lines,
+    build_rank_lines,
+    build_skill_lines,
+    format_class_notes,
+)
 from caramel.report.table_styles import Grid, Style, TableCell, TableLine, render_table
 from caramel.report.whole_sets import read_published_sizes
 from caramel.utils.resampling import Bootstrap
@@ -30,6 +48,7 @@ PUBLISHED_COLUMNS = (
     "score",
     "note",
 )
+ROUNDING = 0.0005  # greatest rounding error of a published share: some tables print one decimal of per cent
 Column = tuple[str, str]  # subset, metric
 Seeds = Mapping[str, Sequence[str]]  # name of a row -> its models
 
@@ -47,6 +66,7 @@ def format_paper_table(
     seeds: bool = False,
     intervals: bool = False,
     notes: Sequence[str] = (),
+    additions: Additions = NO_ADDITIONS,
 ) -> str:
     """Return the table, in per cent.
 
@@ -72,6 +92,7 @@ def format_paper_table(
             standard deviation. A name alone cannot say so: ViT-B-16 and ViT-B-32 are two models.
         intervals: whether 95 % intervals are shown, of models with one seed.
         notes: further ones, below the table.
+        additions: lines of ceilings, skill and ranks.
 
     Raises:
         DataError: nothing was measured, a metric or subset is unknown, or the models scored different
@@ -118,9 +139,29 @@ def format_paper_table(
         ),
         *_build_chance_line(scores, benchmark, columns, digits),
     ]
+    published_lines = _build_published_lines(known, columns)
+    further_lines: list[TableLine] = []
+    further_notes: list[str] = []
+    ceilings = additions.ceilings
+    if ceilings is not None:
+        first += build_ceiling_lines(ceilings, columns, digits)
+        values = {
+            name: {c: _select_values(measured, models, c)["value"].mean() for c in columns}
+            for name, models in rows.items()
+        }
+        for shares in (values, _read_line_values(published_lines, columns)):
+            further_lines += build_skill_lines(ceilings, shares, additions.skill, columns, digits)
+        further_notes += format_class_notes(ceilings)
+    if additions.ranks:
+        further_lines += build_rank_lines(_compute_ranks(scores, rows, benchmark, bootstrap.seed), columns)
+        sized = {c: n for c in columns if c[0] not in (MACRO, *benchmark.means) for n in counts[c]}
+        further_lines += build_published_rank_lines(
+            _read_line_values(published_lines, columns), sized, columns, rounding=ROUNDING
+        )
+        further_notes += [RANK_NOTE, *([PUBLISHED_RANK_NOTE] if published_lines else [])]
     grid = Grid(
         tuple(columns),
-        (tuple(first), tuple(lines), tuple(_build_published_lines(known, columns))),
+        (tuple(first), tuple(lines), tuple(published_lines), tuple(further_lines)),
         (
             *_list_notes(
                 rows,
@@ -129,6 +170,7 @@ def format_paper_table(
                 [c[0] for c in columns if c[0] in {*left_for_size["subset"]}],
                 intervals,
             ),
+            *further_notes,
             *notes,
         ),
     )
@@ -144,6 +186,36 @@ def read_published_rows() -> pd.DataFrame:
     with path.open("r", encoding="utf-8") as file:
         rows: pd.DataFrame = pd.read_csv(file, dtype=str, keep_default_na=False)
     return rows
+
+
+def _read_line_values(
+    lines: Sequence[TableLine], columns: Sequence[Column]
+) -> dict[str, dict[Column, float]]:
+    """Return the shares in [0, 1] of published lines by column; lines of one name are told apart by their source."""
+    names = [line.name for line in lines]
+    return {
+        line.name if names.count(line.name) == 1 else f"{line.name}, {line.source}": {
+            column: float(cell.text) / 100
+            for column, cell in zip(columns, line.cells, strict=True)
+            if cell.text != "–"
+        }
+        for line in lines
+    }
+
+
+def _compute_ranks(scores: pd.DataFrame, rows: Seeds, benchmark: Benchmark, seed: int) -> pd.DataFrame:
+    """Return the rank sets of the rows whose models have scores; hits are averaged over the models of a row."""
+    runs = compute_run_hits(scores, benchmark.name, benchmark.metrics)
+    hits = {
+        name: np.mean([runs.hits[model] for model in models], axis=0)
+        for name, models in rows.items()
+        if all(model in runs.hits for model in models)
+    }
+    return (
+        compute_rank_sets(hits, runs.rows, benchmark.metrics, benchmark.macro, seed, benchmark.means)
+        if hits
+        else pd.DataFrame(columns=list(RANK_COLUMNS))
+    )
 
 
 def _check_once(measured: pd.DataFrame) -> None:

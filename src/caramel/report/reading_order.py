@@ -22,7 +22,9 @@ from caramel.report.sections import (
     opening_sections,
     retained_sections,
     search_sections,
+    standing_sections,
 )
+from caramel.report.sections.ceiling_section import CEILINGS_LEAD
 from caramel.report.sections.people_section import build_people_blocks, has_people
 from caramel.report.sections.statistics_section import STATISTICS_LEAD, build_statistics_blocks
 from caramel.study.preregistration import Registration
@@ -87,6 +89,18 @@ def list_sections(
             "Differences",
             "Effect of the training data, on the same instances.",
             partial(claim_sections.build_differences_section, data, primary_comparison),
+        ),
+        (
+            "ceilings",
+            "Ceilings",
+            CEILINGS_LEAD,
+            partial(standing_sections.build_ceilings_section, data),
+        ),
+        (
+            "ranks",
+            "Ranks",
+            "Which order of the models holds.",
+            partial(standing_sections.build_ranks_section, data),
         ),
         (
             "retained",

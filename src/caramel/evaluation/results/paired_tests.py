@@ -69,7 +69,7 @@ def compare_hits(
     difference = layout.append_means(point[None], point)[0]
     n = layout.append_sums((~np.isnan(columns)).sum(axis=0))
     images = layout.append_minima(count_clusters(columns, clusters))
-    totals = layout.append_means(_compute_contributions(columns, clusters), point)
+    totals = layout.append_means(compute_contributions(columns, clusters), point)
     samples = bootstrap_means(columns, clusters, resamples=bootstrap.n_bootstrap, seed=bootstrap.seed)
     of_images = standard_errors(layout.append_means(samples, point), images) ** 2 + _compute_extra_variance(
         totals, n
@@ -99,7 +99,7 @@ def compare_hits(
     )
 
 
-def _compute_contributions(columns: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
+def compute_contributions(columns: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
     """Return each image's contribution to the mean of each column, (k, m); the sum over images is the mean."""
     scored = ~np.isnan(columns)
     totals = np.zeros((int(clusters.max()) + 1, columns.shape[1]))

@@ -1,0 +1,77 @@
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from caramel.audit.audit import audit_rows
+from caramel.audit.ceilings import compute_audit_ceilings
+from caramel.audit.files.inputs import read_rows
+from caramel.audit.output import audit_to_dict
+from caramel.report.audit_text import format_audit
+
+DATA = os.environ.get("CARAMEL_DATA")
+
+
+def build_rows(**columns: list[str | None]) -> pd.DataFrame:
+    """Return 40 rows: half of them swap the words of their caption, half replace one."""
+    rows = [(f"{i}", f"image {i}", "swap" if i % 2 else "replace") for i in range(40)]
+    frame = pd.DataFrame(rows, columns=["pair_id", "image_id", "type"])
+    swapped = frame["type"] == "swap"
+    frame["subtype"] = np.where(swapped, "swap_obj", "replace_obj")
+    frame["caption"] = [f"a dog {i} beside a cat" for i in range(40)]
+    frame["negative_caption"] = [
+        f"a cat {i} beside a dog" if swap else f"a bird {i} beside a cat" for i, swap in enumerate(swapped)
+    ]
+    frame["caption2"] = pd.Series([None] * 40, dtype=object)
+    return frame.assign(**columns)
+
+
+def test_ceilings_cover_all_rows_their_subtypes_and_the_mean() -> None:
+    ceilings = compute_audit_ceilings(build_rows()).set_index(["model_class", "subset"])["ceiling"]
+    words = ceilings["bag_of_words"]
+    assert words.to_dict() == pytest.approx({"all": 0.5, "replace_obj": 1, "swap_obj": 0, "macro": 0.5})
+    assert ceilings["no_image", "all"] == 1
+
+
+def test_two_images_add_the_group_metrics_and_paraphrases_itt_and_tot() -> None:
+    names: list[str | None] = [f"other {i}" for i in range(40)]
+    two = compute_audit_ceilings(
+        build_rows(image=[f"image {i}" for i in range(40)], negative_image=names)
+    ).set_index(["model_class", "metric", "subset"])["ceiling"]
+    assert two["bag_of_words", "group", "all"] == pytest.approx(0.5)
+    assert two["no_image", "group", "all"] == 0
+    second: list[str | None] = [
+        f"a cat {i} beside a dog" if i == 1 else f"a dog, {i}, beside a cat" for i in range(40)
+    ]
+    said = compute_audit_ceilings(build_rows(caption2=second)).set_index(["model_class", "metric", "subset"])
+    assert said.loc[("bag_of_words", "itt", "replace_obj"), "ceiling"] == 1
+    assert said.loc[("no_image", "itt", "swap_obj"), "impossible"] == 1
+
+
+def test_an_audit_writes_and_prints_its_ceilings() -> None:
+    result = audit_rows(build_rows(), scorers=("length",), folds=2, seed=1, name="small")
+    written = json.loads(json.dumps(audit_to_dict(result), allow_nan=False))["ceilings"]
+    assert {"model_class": "bag_of_words", "subset": "swap_obj", "metric": "accuracy", "ceiling": 0.0} | {
+        "n": 20,
+        "impossible": 20,
+    } in written
+    text = format_audit(result, beside={"all": 0.75}, beside_name="CLIP, sees images")
+    line = next(line for line in text.splitlines() if "skill of CLIP" in line)
+    assert line.split()[3] == "50.0"
+
+
+@pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not available")
+@pytest.mark.parametrize(
+    ("name", "swap_att", "swap_obj"), [("sugarcrepe", 408, 164), ("sugarcrepe_pp", 384, 161)]
+)
+def test_the_public_pairs_of_equal_words_are_counted(name: str, swap_att: int, swap_obj: int) -> None:
+    ceilings = compute_audit_ceilings(read_rows(Path(str(DATA)) / name).rows)
+    counts = ceilings[(ceilings["model_class"] == "bag_of_words") & (ceilings["metric"] == "accuracy")]
+    assert counts.set_index("subset")["impossible"].to_dict() == {
+        **{s: 0 for s in counts["subset"] if s not in ("all", "macro")},
+        **{"swap_att": swap_att, "swap_obj": swap_obj},
+        **dict.fromkeys(("all", "macro"), swap_att + swap_obj),
+    }
