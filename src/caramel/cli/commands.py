@@ -27,6 +27,7 @@ from caramel.cli.diff import print_version_diff
 from caramel.cli.doctor import diagnose_project
 from caramel.cli.estimate_cost import estimate_caption_cost
 from caramel.cli.eval import evaluate_models
+from caramel.cli.explore import explore_results
 from caramel.cli.get import get_pinned_version
 from caramel.cli.metrics import compute_metrics
 from caramel.cli.new import create_new_project
@@ -55,6 +56,7 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
         compute_metrics,
         compare_runs,
         write_results_table,
+        explore_results,
         reproduce_tables,
         run_study,
     ),
