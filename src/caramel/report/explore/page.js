@@ -77,7 +77,7 @@ function buildTable(bench) {
   const head = make("tr", {}, make("th", { scope: "col" }, "Model"),
     ...columns.map((name) => make("th", { scope: "col" }, name)));
   const rows = bench.models.map((model) => {
-    const row = make("tr", {}, make("th", { scope: "row" }, model));
+    const row = make("tr", {}, make("th", { scope: "row", title: model }, model));
     for (const subset of columns) {
       const cell = cells.find((each) => each[1] === model && each[2] === subset);
       row.append(make("td", {}, ...(cell ? [buildCell(model, subset, cell)] : [])));
@@ -260,7 +260,11 @@ one("#cards").addEventListener("focusin", (event) => {
   current = [...one("#cards").children].indexOf(event.target.closest("article"));
 });
 addEventListener("keydown", press);
-addEventListener("hashchange", () => { update(); one("#list").focus(); });
+addEventListener("hashchange", () => {
+  update();
+  one("#list").focus({ preventScroll: true });
+  one("#list").scrollIntoView();
+});
 new IntersectionObserver((entries) => {
   if (entries.some((entry) => entry.isIntersecting) && count < matches.length) addCards(benchmarks.get(state.benchmark));
 }, { rootMargin: "600px" }).observe(one("#more"));
