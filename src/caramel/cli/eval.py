@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -62,6 +64,12 @@ def _list_family_help() -> list[str]:
 @click.option("--limit", type=click.IntRange(1), help="Score only the first instances of each benchmark.")
 @add_missing_option
 @click.option(
+    "--errata",
+    metavar="FILE",
+    help="Corrections of the benchmark's items (docs/explore.md) that are applied first, or `known` for those that caramel "
+    "holds. For one benchmark.",
+)
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Only list what is missing; exit with code 1 if anything is.",
@@ -75,6 +83,7 @@ def evaluate_models(
     out: Path,
     limit: int | None,
     missing: Literal["fail", "skip"],
+    errata: str | None,
     dry_run: bool,
     compute: ComputeOptions,
     bootstrap: Bootstrap,
@@ -104,6 +113,8 @@ def evaluate_models(
     check_model_addresses(models)
     models = tuple(map(resolve_spec, models))
     sources = _locate_sources(benchmarks, data, images, missing)
+    if errata is not None:
+        sources = [_add_errata(sources, errata)]
     if dry_run:
         # A benchmark may lack 1,000 images: the longest entries come first, or the others would scroll away.
         lines = sorted(find_problems(models, sources, limit), key=lambda entry: -entry.count("\n"))
@@ -140,3 +151,13 @@ def _locate_sources(
     folder = Path(os.path.realpath(data))  # also resolves a circle of links
     image_folder = Path(os.path.realpath(images)) if images else None
     return [locate_benchmark(name, folder, image_folder, missing) for name in names]
+
+
+def _add_errata(sources: Sequence[BenchmarkSource], errata: str) -> BenchmarkSource:
+    """Return the only benchmark with the errata of a file, or of the package."""
+    from caramel.benchmarks.errata import find_errata_file
+
+    if len(sources) > 1:
+        raise ConfigError(f"--errata {errata!r} is for one benchmark; --benchmark names {len(sources)}.")
+    path = find_errata_file(errata, sources[0].benchmark)
+    return replace(sources[0], errata=os.path.realpath(path))

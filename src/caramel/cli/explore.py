@@ -42,7 +42,7 @@ from caramel.io.files import forbid_overwriting_inputs, write_text
 )
 @click.option(
     "--max-images",
-    default=4000,
+    default=3000,
     show_default=True,
     type=click.IntRange(0),
     help="Number of images to embed; of more, evenly spaced ones are embedded.",
