@@ -23,7 +23,7 @@ from caramel.cli.options import (
     add_bootstrap_options,
     build_listing_command,
 )
-from caramel.cli.output import echo
+from caramel.cli.output import add_json_option, echo, list_records, print_json
 from caramel.errors import ConfigError
 from caramel.utils.resampling import Bootstrap
 
@@ -74,6 +74,7 @@ def _list_family_help() -> list[str]:
     is_flag=True,
     help="Only list what is missing; exit with code 1 if anything is.",
 )
+@add_json_option
 @add_bootstrap_options
 def evaluate_models(
     models: tuple[str, ...],
@@ -119,6 +120,7 @@ def evaluate_models(
         # A benchmark may lack 1,000 images: the longest entries come first, or the others would scroll away.
         lines = sorted(find_problems(models, sources, limit), key=lambda entry: -entry.count("\n"))
         echo("\n".join(lines) if lines else "Nothing is missing.")
+        print_json({"passed": not lines, "missing": lines})
         sys.exit(1 if lines else 0)
     run_files.prepare_folder(out, [(source.benchmark, source.data) for source in sources])
     result = score_models(models, sources, compute=compute, bootstrap=bootstrap, limit=limit)
@@ -127,6 +129,7 @@ def evaluate_models(
     if limit is not None:
         echo(f"Only the first {limit} instances of each benchmark were scored (--limit).")
     echo(f"\nWritten to {out}.")
+    print_json({"out": out, "limit": limit, "metrics": list_records(result.metrics)})
 
 
 def _locate_sources(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from caramel.cli.options import add_bootstrap_options
-from caramel.cli.output import echo
+from caramel.cli.output import add_json_option, echo, print_json
 from caramel.io.files import forbid_overwriting_inputs, write_text
 from caramel.utils.resampling import Bootstrap
 
@@ -43,6 +44,7 @@ from caramel.utils.resampling import Bootstrap
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write.  [default: the terminal]"
 )
+@add_json_option
 @add_bootstrap_options
 def write_results_table(
     runs: tuple[Path, ...],
@@ -69,7 +71,8 @@ def write_results_table(
     from caramel.evaluation.external import run_files
     from caramel.evaluation.external.runs import ANSWERS_FILE, run_file
     from caramel.registry import BENCHMARKS
-    from caramel.report.paper_table import format_paper_table
+    from caramel.report.paper_table import build_paper_table
+    from caramel.report.table_styles import render_table
 
     if out is not None:
         read = [
@@ -80,23 +83,24 @@ def write_results_table(
         forbid_overwriting_inputs([out], read)
     similarities = run_files.read_similarities(runs)
     notes = run_files.check_releases(runs, benchmark)
-    text = format_paper_table(
+    grid = build_paper_table(
         similarities,
         BENCHMARKS[benchmark],
         metrics=metrics,
         subsets=subsets,
         published=published,
-        style=style,  # type: ignore[arg-type]
         bootstrap=bootstrap,
         further=run_files.read_unscored_metrics(runs),
         seeds=seeds,
         intervals=intervals,
         notes=notes,
     )
+    text = render_table(grid, style)  # type: ignore[arg-type]
     for note in notes if style == "csv" else ():  # the other styles have it below the table
         echo(f"Note: {note}", err=True)
     if out is None:
         echo(text)
-        return
-    write_text(out, text + "\n")
-    echo(f"Wrote {out}.")
+    else:
+        write_text(out, text + "\n")
+        echo(f"Wrote {out}.")
+    print_json({"benchmark": benchmark, "out": out, **asdict(grid)})
