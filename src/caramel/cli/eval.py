@@ -66,7 +66,7 @@ def _list_family_help() -> list[str]:
 @click.option(
     "--errata",
     metavar="FILE",
-    help="Corrections of the benchmark's items (docs/explore.md) that are applied first, or `known` for those that caramel "
+    help="Corrections of the benchmark's items (docs/evaluation.md) that are applied first, or `known` for those that caramel "
     "holds. For one benchmark.",
 )
 @click.option(

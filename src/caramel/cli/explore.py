@@ -58,10 +58,10 @@ def explore_results(
     max_images: int,
     out: Path,
 ) -> None:
-    """Write one HTML file on which each figure leads to its instances.
+    """Write a page whose figures lead to their instances.
 
-    RESULTS are folders of `caramel eval`, or data/evaluate of a project. The page needs no server. It shows models by
-    subsets. A cell opens its instances: images and captions side by side with the differing words marked, and the
+    RESULTS are folders of `caramel eval`, or data/evaluate of a project. The page is one HTML file that needs no server.
+    It shows models by subsets. A cell opens its instances: images and captions side by side with the differing words marked, and the
     verdict of each model. Filters: subset, verdicts, solved blind, defect, text. Keys: j, k, arrows, /, Esc.
 
     \b

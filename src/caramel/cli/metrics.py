@@ -26,7 +26,7 @@ ERRATA = "errata.csv"  # the file in --out that says how each figure moves
 @click.option(
     "--errata",
     metavar="FILE",
-    help="Corrections of the benchmark's items (docs/explore.md), or `known` for those that caramel holds. Needs --data.",
+    help="Corrections of the benchmark's items (docs/evaluation.md), or `known` for those that caramel holds. Needs --data.",
 )
 @click.option(
     "--data", type=FOLDER, help="Folder that holds one folder per benchmark; --errata is checked against it."
