@@ -30,7 +30,7 @@ def compute_file_metrics(
     benchmark: Benchmark,
     *,
     bootstrap: Bootstrap,
-    select: Callable[[pd.DataFrame], pd.Series] | None = None,
+    select: Callable[[pd.DataFrame], pd.Series[bool]] | None = None,
 ) -> pd.DataFrame:
     """Return table ``metrics`` of all models in the files; ``.attrs["notes"]`` lists what the files lack.
 
@@ -81,7 +81,7 @@ def compute_file_metrics(
     return metrics
 
 
-def _select_results(results: InstanceResults, counts: pd.Series) -> InstanceResults:
+def _select_results(results: InstanceResults, counts: pd.Series[bool]) -> InstanceResults:
     """Return the results that count."""
     outcomes = Outcomes(results.outcomes.hits[counts], results.outcomes.ties[counts])
     return InstanceResults(results.rows[counts], outcomes, results.notes)

@@ -31,7 +31,7 @@ class ErrataFilter:
     excluded: set[tuple[str, str]] = field(default_factory=set)
     outdated: set[tuple[str, str]] = field(default_factory=set)
 
-    def select(self, rows: pd.DataFrame) -> pd.Series:
+    def select(self, rows: pd.DataFrame) -> pd.Series[bool]:
         """Return whether each result counts.
 
         Args:
@@ -40,25 +40,28 @@ class ErrataFilter:
         Raises:
             DataError: a touched instance was scored with texts that are neither the published nor the corrected ones.
         """
-        counts = pd.Series(True, index=rows.index)
-        names = rows["instance_id"].map(self._find_instance)
-        for index, instance in names.dropna().items():
-            texts = rows.loc[index, TEXTS_HASH] if TEXTS_HASH in rows else None
-            key = (str(rows.loc[index, "model"]), str(instance))
-            corrected = self.corrections.corrected.get(instance)
-            if isinstance(texts, str) and texts not in (corrected, self.corrections.published[instance]):
-                raise DataError(
-                    f"Instance {instance!r} of model {key[0]!r} was scored with other texts than those of the benchmark's "
-                    f"files. The results are of another release."
-                )
-            if instance in self.corrections.excluded:
-                self.excluded.add(key)
-            elif texts != corrected:
-                self.outdated.add(key)
-            else:
-                continue
-            counts[index] = False
-        return counts
+        texts = rows[TEXTS_HASH] if TEXTS_HASH in rows else [None] * len(rows)
+        results = zip(rows["model"].astype(str), rows["instance_id"], texts, strict=True)
+        return pd.Series([self._is_counted(*result) for result in results], index=rows.index, dtype=bool)
+
+    def _is_counted(self, model: str, name: str, texts: str | None) -> bool:
+        """Return whether a result counts; ``texts`` is the hash of the texts that were scored, None if unknown."""
+        instance = self._find_instance(name)
+        if instance is None:
+            return True
+        corrected = self.corrections.corrected.get(instance)
+        if isinstance(texts, str) and texts not in (corrected, self.corrections.published[instance]):
+            raise DataError(
+                f"Instance {instance!r} of model {model!r} was scored with other texts than those of the benchmark's "
+                f"files. The results are of another release."
+            )
+        if instance in self.corrections.excluded:
+            self.excluded.add((model, instance))
+            return False
+        if texts != corrected:
+            self.outdated.add((model, instance))
+            return False
+        return True
 
     def format_notes(self) -> list[str]:
         """Return notes on the touched results.

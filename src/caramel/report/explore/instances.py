@@ -51,14 +51,14 @@ def collect_instances(
     names = list(dict.fromkeys(name for subsets in subsets_by_id.values() for name in subsets))
     numbers = {name: number for number, name in enumerate(names)}
     models = list(dict.fromkeys(similarities["model"]))
-    shown = metrics[metrics["metric"].isin(benchmark.metrics) & metrics["model"].isin(models)]
+    of_models = metrics[metrics["metric"].isin(benchmark.metrics) & metrics["model"].isin(models)]
     values = {
         "name": benchmark.name,
         "models": models,
-        "metrics": list(dict.fromkeys(shown["metric"])),
+        "metrics": list(dict.fromkeys(of_models["metric"])),
         "subsets": names,
         "means": _list_members(benchmark, names),
-        "cells": _build_cells(shown),
+        "cells": _build_cells(of_models),
         "ids": ids,
         "texts": _list_texts(task, rows),
         "images": _list_images(task, rows),
@@ -135,7 +135,7 @@ def _format_verdicts(
     """Return by metric one text per model: the verdict on each instance, a character of it."""
     verdicts: dict[str, list[str]] = {metric: [] for metric in benchmark.metrics}
     for model in models:
-        run = similarities[similarities["model"] == model].set_index("instance_id").reindex(ids)
+        run = similarities[similarities["model"] == model].set_index("instance_id").reindex(list(ids))
         outcomes = compute_outcomes(run, benchmark.metrics)
         for metric, of_metric in verdicts.items():
             pairs = zip(outcomes.hits[metric].tolist(), outcomes.ties[metric].tolist(), strict=True)
@@ -159,6 +159,7 @@ def _find_instance_defects(task: Task, rows: pd.DataFrame) -> dict[str, list[int
     captions = rows["caption"].notna() & rows["negative_caption"].notna() if "caption" in rows else None
     if not isinstance(task, Comparisons) or captions is None or not captions.any():
         return {}
-    of_texts = rows.loc[captions, ["image_id", *TEXTS]].assign(pair_id=rows.index[captions])
-    defects = find_defects(of_texts)
-    return {name: found for name, found in defects.items() if found and name != "word_order_only"}  # type: ignore[misc]
+    of_texts = rows.loc[captions, ["image_id", *TEXTS]].assign(pair_id=rows.index[captions].tolist())
+    defects: dict[str, Any] = dict(find_defects(of_texts))
+    del defects["word_order_only"]
+    return {name: numbers for name, numbers in defects.items() if numbers}

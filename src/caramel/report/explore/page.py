@@ -73,7 +73,7 @@ def build_explore_page(
                 f"The results hold no instance of benchmark {source.benchmark!r}. They hold:\n{format_items(names)}"
             )
         part = collect_instances(BENCHMARKS[source.benchmark], read_task(source), rows, of_benchmark, blind)
-        _renumber_images(part.values["images"], part.images, images)
+        _replace_image_numbers(part.values["images"], part.images, images)
         parts.append(part.values)
     if blind and not any(set(part["blind"]) - {"-"} for part in parts):
         raise DataError(
@@ -122,7 +122,7 @@ def _read_metrics(run: Path) -> pd.DataFrame:
     return read_table(METRICS, path)
 
 
-def _renumber_images(
+def _replace_image_numbers(
     pairs: list[list[int]], files: Sequence[ImageFile], images: dict[ImageFile, int]
 ) -> None:
     """Replace the numbers of a benchmark's images by those in ``images``, which gets the new ones."""
