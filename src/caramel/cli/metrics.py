@@ -77,14 +77,14 @@ def compute_metrics(
     if corrections is None:
         echo(format_metrics(result))
     else:
-        before, chosen = result, ErrataFilter(corrections)
+        chosen = ErrataFilter(corrections)
+        before = result
         result = compute_file_metrics(
             list(files), BENCHMARKS[benchmark], bootstrap=bootstrap, select=chosen.select
         )
         notes = [*notes, *chosen.format_notes()]
         moves = compare_metrics(before, result)
         echo(format_errata_effect(moves))
-        out.mkdir(parents=True, exist_ok=True)
         write_csv(out / ERRATA, moves)
     run_files.write_metrics(result, out)
     for note in notes:

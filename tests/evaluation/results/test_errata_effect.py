@@ -123,3 +123,35 @@ def test_results_without_a_touched_instance_are_an_error(
     Path("own.csv").write_text("instance_id,accuracy\nreplace_att-0,1\n")
     assert run(EXCLUDED, files="own.csv") == 1
     assert "No result is of an instance with an erratum" in capsys.readouterr().err
+
+
+def test_results_of_excluded_instances_alone_are_an_error(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("one.csv").write_text("instance_id,accuracy\nswap_obj/1,1\n")
+    assert run(EXCLUDED, files="one.csv") == 1
+    assert "No result is left" in capsys.readouterr().err
+
+
+def test_results_of_corrected_texts_alone_do_not_move(run: Run) -> None:
+    corrected = {**CAPTIONS, "replace_att": [*CAPTIONS["replace_att"]]}
+    corrected["replace_att"][1] = ("A red cup 1.", "A green cup 1.")
+    write_release(Path("again/sugarcrepe"), corrected)
+    write_results(Path("again/results"), Path("again/sugarcrepe"), {"model": GAPS})
+    assert run(CORRECTED, files="again/results") == 0
+    assert read_moves()["touched"].sum() == 0
+
+
+def test_eval_scores_the_corrected_items(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("errata.jsonl").write_text(json.dumps(EXCLUDED) + "\n" + json.dumps(CORRECTED))
+    call = ["eval", "--model", "blind:length", "--data", ".", "--errata", "errata.jsonl", "--out", "scored"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*call, "--benchmark", "sugarcrepe"])
+    assert not ended.value.code
+    assert len(pd.read_parquet("scored/similarities.parquet")) == 7
+    assert run(CORRECTED, files="scored") == 0
+    assert read_moves()["touched"].sum() == 0, "the corrected text was scored"
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*call, "--benchmark", "sugarcrepe,sugarcrepe_pp"])
+    assert ended.value.code == 1
+    assert "is for one benchmark" in capsys.readouterr().err

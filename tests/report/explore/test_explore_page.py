@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from explored import write_release, write_results
 
+from caramel.benchmarks.content import hash_texts
 from caramel.errors import DataError
 from caramel.evaluation.benchmark_source import BenchmarkSource
+from caramel.interfaces.benchmark import ImageFile, Rankings
+from caramel.registry import BENCHMARKS
+from caramel.report.explore.instances import collect_instances
 from caramel.report.explore.page import ExplorePage, build_explore_page, read_blind_solutions
 
 CAPTIONS = {"replace_att": [(f"A red cup {n}.", f"A blue cup {n}.") for n in range(12)]}
@@ -68,3 +73,30 @@ def test_a_folder_without_metrics_is_refused(release: Path) -> None:
     (release.parent / "results/metrics.parquet").unlink()
     with pytest.raises(DataError, match=r"metrics\.parquet"):
         build(release)
+
+
+def test_each_models_texts_are_checked(release: Path) -> None:
+    write_release(release.parent / "other", {"replace_att": [("Another text.", "A blue cup.")] * 12})
+    write_results(release.parent / "elsewhere", release.parent / "other", {"second": [1.0] * 12})
+    source = BenchmarkSource("sugarcrepe", str(release), str(release))
+    runs = [release.parent / "results", release.parent / "elsewhere"]
+    with pytest.raises(DataError, match="12 instances"):
+        build_explore_page(runs, [source], blind={}, thumbnail=64, max_images=1)
+
+
+def test_a_ranking_shows_its_query_and_true_candidates() -> None:
+    rows = [
+        {"instance_id": "a", "image_id": "0", "subsets": ["x"], "direction": "i2t", "query": 0, "pool": 0, "true": [1]},
+        {"instance_id": "b", "image_id": "1", "subsets": ["x"], "direction": "t2i", "query": 0, "pool": 0, "true": [1]},
+    ]  # fmt: skip
+    images = [ImageFile("0.jpg"), ImageFile("1.jpg")]
+    task = Rankings(pd.DataFrame(rows), images, [("A dog.",), ("A cat.", "Cat!")], [np.array([0, 1])])
+    scored = pd.DataFrame(rows)[["instance_id", "image_id", "subsets"]].assign(
+        model="m", texts_hash=hash_texts(task), n_above=[0.0, 3.0], n_tied=[1.0, 0.0]
+    )
+    metrics = pd.DataFrame(columns=["metric", "model", "subset", "value", "ci_low", "ci_high", "n"])
+    values = collect_instances(BENCHMARKS["crepe_retrieval"], task, scored, metrics, {}).values
+    assert values["texts"] == [["A cat.", None, None], ["A dog.", None, None]]
+    assert values["images"] == [[0, -1], [1, -1]]
+    assert values["verdicts"]["recall@1"] == ["tw"]
+    assert values["defects"] == {}

@@ -72,6 +72,8 @@ def compute_file_metrics(
     if select is not None:
         answer_tables = [rows[select(rows)].reset_index(drop=True) for rows in answer_tables]
         scored = [_select_results(result, select(result.rows)) for result in scored]
+        if not any(len(rows) for rows in (*answer_tables, *(result.rows for result in scored))):
+            raise DataError("No result is left, so there is nothing to compute. Give more results.")
     parts = [
         summarise_answers(rows, {benchmark.name: benchmark}, bootstrap=bootstrap) for rows in answer_tables
     ]

@@ -25,11 +25,13 @@ class ErrataFilter:
     Attributes:
         excluded: (model, instance) of each result that is left out.
         outdated: (model, instance) of each result on a text that was corrected.
+        current: (model, instance) of each result on a corrected text.
     """
 
     corrections: Corrections
     excluded: set[tuple[str, str]] = field(default_factory=set)
     outdated: set[tuple[str, str]] = field(default_factory=set)
+    current: set[tuple[str, str]] = field(default_factory=set)
 
     def select(self, rows: pd.DataFrame) -> pd.Series[bool]:
         """Return whether each result counts.
@@ -57,11 +59,12 @@ class ErrataFilter:
             )
         if instance in self.corrections.excluded:
             self.excluded.add((model, instance))
-            return False
-        if texts != corrected:
+        elif texts != corrected:
             self.outdated.add((model, instance))
-            return False
-        return True
+        else:
+            self.current.add((model, instance))
+            return True
+        return False
 
     def format_notes(self) -> list[str]:
         """Return notes on the touched results.
@@ -69,10 +72,10 @@ class ErrataFilter:
         Raises:
             DataError: no result is of a touched instance.
         """
-        if not (self.excluded or self.outdated):
+        if not (self.excluded or self.outdated or self.current):
             raise DataError(
                 f"No result is of an instance with an erratum:\n{format_items([*self.corrections.published])}\n"
-                f"Give results with the benchmark's instance names, or of the whole benchmark."
+                f"Give results with the benchmark's instance names, of the benchmark as published."
             )
         notes = [f"{len(self.excluded):,} results are of excluded instances."] if self.excluded else []
         if self.outdated:

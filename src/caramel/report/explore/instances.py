@@ -72,13 +72,11 @@ def collect_instances(
 
 def _select_scored_rows(benchmark: Benchmark, task: Task, similarities: pd.DataFrame) -> pd.DataFrame:
     """Return the task's rows that some model scored, after checking that their texts are those of the results."""
-    scored = similarities.drop_duplicates("instance_id").set_index("instance_id")[TEXTS_HASH]
+    scored = similarities.set_index("instance_id")[TEXTS_HASH]
     hashes = pd.Series(hash_texts(task), index=task.rows["instance_id"])
-    lacking = sorted(set(scored.index) - set(hashes.index))
-    known = scored.dropna()
-    known = known[known.index.isin(hashes.index)]
-    differ = known.index[known.to_numpy() != hashes.reindex(known.index).to_numpy()]
-    if odd := [*lacking, *differ]:
+    lacking = ~scored.index.isin(hashes.index)
+    differ = scored.notna().to_numpy() & (scored.to_numpy() != hashes.reindex(scored.index).to_numpy())
+    if odd := list(dict.fromkeys(scored.index[lacking | differ])):
         raise DataError(
             f"Benchmark {benchmark.name!r}: {len(odd)} instances of the results are missing in its files, or have other "
             f"texts there:\n{format_items([repr(name) for name in odd])}\n"

@@ -5,7 +5,7 @@ const data = JSON.parse(document.querySelector("#embedded").textContent);
 const one = (selector) => document.querySelector(selector);
 const VERDICTS = { r: ["✓", "right"], w: ["✗", "wrong"], t: ["=", "tied"], "-": ["–", "not scored"] };
 const BLIND = { s: "solved blind", f: "not solved blind", "-": "not attacked" };
-const STEP = 25; // cards that are added at a time
+const STEP = 12; // cards that are added at a time
 const benchmarks = new Map(data.benchmarks.map((each) => [each.name, each]));
 let state = {}, matches = [], count = 0, current = -1;
 
@@ -77,7 +77,7 @@ function buildTable(bench) {
   const head = make("tr", {}, make("th", { scope: "col" }, "Model"),
     ...columns.map((name) => make("th", { scope: "col" }, name)));
   const rows = bench.models.map((model) => {
-    const row = make("tr", {}, make("th", { scope: "row", title: model }, model));
+    const row = make("tr", {}, make("th", { scope: "row" }, model));
     for (const subset of columns) {
       const cell = cells.find((each) => each[1] === model && each[2] === subset);
       row.append(make("td", {}, ...(cell ? [buildCell(model, subset, cell)] : [])));
