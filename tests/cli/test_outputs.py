@@ -64,6 +64,7 @@ CASES = {
     "runs": ("runs", "v1", "--out", "{}/pins/v1.json"),
     "study": ("study", "--out", "{}/set"),
     "table": ("table", "{}/run", "--benchmark", BENCHMARK, "--out", "{}/run/similarities.parquet"),
+    "explore": ("explore", "{}/run", "--data", "{}/set", "--out", "{}/run/similarities.parquet"),
 }
 
 

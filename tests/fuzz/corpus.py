@@ -112,6 +112,19 @@ def sugarcrepe() -> None:
     images([f"{n:012}.jpg" for n in range(4)])
 
 
+def errata() -> None:
+    """SugarCrepe, with an instance that is excluded and one that is corrected."""
+    sugarcrepe()
+    row = {"benchmark": "sugarcrepe", "release": "r", "field": "negative_caption", "reason": "r"}
+    put(
+        "errata.jsonl",
+        [
+            {**row, "instance": "swap_obj-0", "from": negative(0), "exclude": True},
+            {**row, "instance": "swap_obj-1", "from": negative(1), "to": "Other words."},
+        ],
+    )
+
+
 def sugarcrepe_pp() -> None:
     rows = [
         {"id": n, "filename": f"{n % 4:012}.jpg", "caption": caption(n), "caption2": paraphrase(n)}

@@ -124,6 +124,9 @@ def _evals() -> list[Target]:
         *found,
         *named,
         _target("eval blind", corpus.sugarcrepe, blind, refused_what_is_broken, _names(""), files=TABLES),
+        _target(
+            "eval errata", corpus.errata, f"{blind} --errata data/errata.jsonl", files=("data/errata.jsonl",)
+        ),
         _target("eval options", corpus.sugarcrepe, blind, files=NOTHING, weight=3, options=True),
         _target("eval instances", projects.instances, instances, weight=2),
         *(

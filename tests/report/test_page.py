@@ -121,6 +121,11 @@ def test_every_section_has_something_to_show(page: Page) -> None:
         assert len(text.split()) > 3, name
 
 
+def test_the_models_section_names_the_command_that_opens_their_instances(page: Page) -> None:
+    assert "caramel explore" in page.sections["models"]
+    assert "/assemble --benchmark instances --out explore.html" in page.sections["models"]
+
+
 def test_the_figures_of_the_tables_reach_the_page(written: Path, page: Page) -> None:
     rows = pd.read_csv(written / "evaluate/variants.csv").set_index(["variant", "subset", "metric"])
     mean = 100 * rows.loc[("trohn_text", "without_add", "group"), "mean"]

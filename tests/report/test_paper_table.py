@@ -9,8 +9,8 @@ import pytest
 from caramel.benchmarks.metrics import compute_outcomes
 from caramel.errors import DataError
 from caramel.registry import BENCHMARKS
-from caramel.report.paper_table import format_paper_table
-from caramel.report.table_styles import Style
+from caramel.report.paper_table import build_paper_table
+from caramel.report.table_styles import Style, render_table
 from caramel.report.whole_sets import read_published_sizes
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame
@@ -60,16 +60,16 @@ def table(
     published: bool = False,
     **options: object,
 ) -> str:
-    return format_paper_table(
+    grid = build_paper_table(
         pd.concat(runs, ignore_index=True),
         PP,
         metrics=metrics,
         subsets=subsets,
         published=published,
-        style=style,
         bootstrap=Bootstrap(100, 0),
         **options,  # type: ignore[arg-type]
     )
+    return render_table(grid, style)
 
 
 def cells(text: str) -> dict[str, list[str]]:
@@ -114,14 +114,16 @@ def test_group_match_costs_the_other_columns_no_bold() -> None:
         runs.append(run)
     shown = {
         metrics: cells(
-            format_paper_table(
-                pd.concat(runs, ignore_index=True),
-                BENCHMARKS["winoground"],
-                metrics=metrics,
-                subsets=("all", "swap", "replace"),
-                published=False,
-                style="markdown",
-                bootstrap=Bootstrap(100, 0),
+            render_table(
+                build_paper_table(
+                    pd.concat(runs, ignore_index=True),
+                    BENCHMARKS["winoground"],
+                    metrics=metrics,
+                    subsets=("all", "swap", "replace"),
+                    published=False,
+                    bootstrap=Bootstrap(100, 0),
+                ),
+                "markdown",
             )
         )
         for metrics in (("i2t", "group"), ("i2t", "group", "group_match"))
@@ -317,16 +319,15 @@ def test_rankings_have_the_chance_of_their_candidates() -> None:
             "score_type": "cosine",
         }
     )
-    text = format_paper_table(
+    grid = build_paper_table(
         build_frame(SIMILARITIES, rows),
         of,
         metrics=("recall@1",),
         subsets=("atom/n4", "swap/n4"),
         published=True,
-        style="markdown",
         bootstrap=Bootstrap(100, 0),
     )
-    found = cells(text)
+    found = cells(render_table(grid, "markdown"))
     assert found["Chance"][:2] == ["16.67", "20.00"]
     assert found["m"][:2] == ["50.00", "51.85"]
     assert found["ALBEF"][:2] == ["38.71", "25.93"]

@@ -19,7 +19,7 @@ from caramel.cli.options import (
     build_listing_command,
     collect_options,
 )
-from caramel.cli.output import echo
+from caramel.cli.output import add_json_option, echo, print_json
 from caramel.errors import DataError
 from caramel.io.files import forbid_overwriting_inputs
 
@@ -123,6 +123,7 @@ def _list_scorer_help() -> list[str]:
 @click.option(
     "--max-defects", type=click.IntRange(0), help="Exit with code 1 if more rows than this have a defect."
 )
+@add_json_option
 @add_cross_validation_options(seed=3)
 @collect_options(AttackOptions, "attack")
 @collect_options(TrainingCorpusOptions, "training_corpus")
@@ -214,6 +215,8 @@ def audit_path(
     )
     for message in messages:
         echo(f"Threshold broken: {message}", err=True)
+    audited = output.audit_to_dict(result)
+    print_json({"out": out, "passed": not messages, "broken_thresholds": messages, "audit": audited})
     if messages:
         sys.exit(1)
 

@@ -28,6 +28,7 @@ from caramel.cli.diff import print_version_diff
 from caramel.cli.doctor import diagnose_project
 from caramel.cli.estimate_cost import estimate_caption_cost
 from caramel.cli.eval import evaluate_models
+from caramel.cli.explore import explore_results
 from caramel.cli.get import get_pinned_version
 from caramel.cli.metrics import compute_metrics
 from caramel.cli.new import create_new_project
@@ -57,6 +58,7 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
         compare_runs,
         write_results_table,
         correct_scores,
+        explore_results,
         reproduce_tables,
         run_study,
     ),

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from caramel.cli.options import FOLDER, add_bootstrap_options
-from caramel.cli.output import echo
+from caramel.cli.output import add_json_option, echo, list_records, print_json
 from caramel.io.files import forbid_overwriting_inputs, write_csv
 from caramel.utils.resampling import Bootstrap
 
@@ -18,6 +18,7 @@ COMPARISON = "comparison.csv"  # the file in --out
 @click.argument("a")
 @click.argument("b")
 @click.option("--out", type=FOLDER, help="Folder to write comparison.csv to.")
+@add_json_option
 @add_bootstrap_options
 def compare_runs(a: str, b: str, out: Path | None, bootstrap: Bootstrap) -> None:
     """Compare two models on the same instances with paired tests.
@@ -49,3 +50,5 @@ def compare_runs(a: str, b: str, out: Path | None, bootstrap: Bootstrap) -> None
     if out is not None:
         write_csv(out / COMPARISON, comparison)
     echo(format_comparison(comparison, a, b))
+    notes = comparison.attrs.get("notes", [])
+    print_json({"a": a, "b": b, "comparisons": list_records(comparison), "notes": notes})

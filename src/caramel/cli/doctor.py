@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from caramel.cli.output import echo
+from caramel.cli.output import add_json_option, echo, print_json
 from caramel.errors import ConfigError
 
 
@@ -20,6 +21,7 @@ from caramel.errors import ConfigError
     help="Check DVC's remotes instead: whether they can be reached and written, and are complete; --fix uploads missing "
     "files.",
 )
+@add_json_option
 def diagnose_project(fix: bool, cluster: bool, remote: bool) -> None:
     """Check this machine and this project, and say what to fix.
 
@@ -41,12 +43,14 @@ def diagnose_project(fix: bool, cluster: bool, remote: bool) -> None:
 
     if cluster and remote:
         raise ConfigError("--cluster and --remote cannot be combined: run `caramel doctor` once for each.")
+    fixed, findings = [], []
     for done in (fix_remotes if remote else fix_project)(Path()) if fix else ():
         echo(f"fixed {done}.")
-    findings = examine_cluster() if cluster else (examine_remotes if remote else examine_project)(Path())
-    failed = False
-    for finding in findings:
+        fixed.append(done)
+    for finding in examine_cluster() if cluster else (examine_remotes if remote else examine_project)(Path()):
         echo(str(finding))
-        failed |= finding.state == FAIL
+        findings.append(finding)
+    failed = any(finding.state == FAIL for finding in findings)
+    print_json({"passed": not failed, "fixed": fixed, "findings": [asdict(finding) for finding in findings]})
     if failed:
         sys.exit(1)

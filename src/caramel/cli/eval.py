@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,7 +23,7 @@ from caramel.cli.options import (
     add_bootstrap_options,
     build_listing_command,
 )
-from caramel.cli.output import echo
+from caramel.cli.output import add_json_option, echo, list_records, print_json
 from caramel.errors import ConfigError
 from caramel.utils.resampling import Bootstrap
 
@@ -62,10 +64,17 @@ def _list_family_help() -> list[str]:
 @click.option("--limit", type=click.IntRange(1), help="Score only the first instances of each benchmark.")
 @add_missing_option
 @click.option(
+    "--errata",
+    metavar="FILE",
+    help="Corrections of the benchmark's items (docs/evaluation.md) that are applied first, or `known` for those that caramel "
+    "holds. For one benchmark.",
+)
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Only list what is missing; exit with code 1 if anything is.",
 )
+@add_json_option
 @add_bootstrap_options
 def evaluate_models(
     models: tuple[str, ...],
@@ -75,6 +84,7 @@ def evaluate_models(
     out: Path,
     limit: int | None,
     missing: Literal["fail", "skip"],
+    errata: str | None,
     dry_run: bool,
     compute: ComputeOptions,
     bootstrap: Bootstrap,
@@ -104,10 +114,13 @@ def evaluate_models(
     check_model_addresses(models)
     models = tuple(map(resolve_spec, models))
     sources = _locate_sources(benchmarks, data, images, missing)
+    if errata is not None:
+        sources = [_add_errata(sources, errata)]
     if dry_run:
         # A benchmark may lack 1,000 images: the longest entries come first, or the others would scroll away.
         lines = sorted(find_problems(models, sources, limit), key=lambda entry: -entry.count("\n"))
         echo("\n".join(lines) if lines else "Nothing is missing.")
+        print_json({"passed": not lines, "missing": lines})
         sys.exit(1 if lines else 0)
     run_files.prepare_folder(out, [(source.benchmark, source.data) for source in sources])
     result = score_models(models, sources, compute=compute, bootstrap=bootstrap, limit=limit)
@@ -116,6 +129,7 @@ def evaluate_models(
     if limit is not None:
         echo(f"Only the first {limit} instances of each benchmark were scored (--limit).")
     echo(f"\nWritten to {out}.")
+    print_json({"out": out, "limit": limit, "metrics": list_records(result.metrics)})
 
 
 def _locate_sources(
@@ -140,3 +154,13 @@ def _locate_sources(
     folder = Path(os.path.realpath(data))  # also resolves a circle of links
     image_folder = Path(os.path.realpath(images)) if images else None
     return [locate_benchmark(name, folder, image_folder, missing) for name in names]
+
+
+def _add_errata(sources: Sequence[BenchmarkSource], errata: str) -> BenchmarkSource:
+    """Return the only benchmark with the errata of a file, or of the package."""
+    from caramel.benchmarks.errata import find_errata_file
+
+    if len(sources) > 1:
+        raise ConfigError(f"--errata {errata!r} is for one benchmark; --benchmark names {len(sources)}.")
+    path = find_errata_file(errata, sources[0].benchmark)
+    return replace(sources[0], errata=os.path.realpath(path))

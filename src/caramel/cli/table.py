@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from caramel.cli.options import add_bootstrap_options, collect_options
-from caramel.cli.output import echo
+from caramel.cli.output import add_json_option, echo, print_json
 from caramel.errors import ConfigError
 from caramel.io.files import forbid_overwriting_inputs, write_text
 from caramel.utils.resampling import Bootstrap
@@ -76,6 +76,7 @@ class AdditionOptions:
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write.  [default: the terminal]"
 )
+@add_json_option
 @add_bootstrap_options
 @collect_options(AdditionOptions, "additions")
 def write_results_table(
@@ -106,8 +107,9 @@ def write_results_table(
     from caramel.evaluation.external import run_files
     from caramel.evaluation.external.runs import ANSWERS_FILE, run_file
     from caramel.registry import BENCHMARKS
-    from caramel.report.paper_table import format_paper_table
+    from caramel.report.paper_table import build_paper_table
     from caramel.report.table_lines import Additions
+    from caramel.report.table_styles import render_table
 
     if unknown := [name for name in additions.skill if name not in MODEL_CLASSES]:
         raise ConfigError(
@@ -123,13 +125,12 @@ def write_results_table(
     similarities = run_files.read_similarities(runs)
     ceilings = None if additions.data is None else _compute_ceilings(additions.data, benchmark, similarities)
     notes = run_files.check_releases(runs, benchmark)
-    text = format_paper_table(
+    grid = build_paper_table(
         similarities,
         BENCHMARKS[benchmark],
         metrics=metrics,
         subsets=subsets,
         published=published,
-        style=style,  # type: ignore[arg-type]
         bootstrap=bootstrap,
         further=run_files.read_unscored_metrics(runs),
         seeds=seeds,
@@ -137,13 +138,15 @@ def write_results_table(
         notes=notes,
         additions=Additions(ceilings, additions.skill, additions.ranks),
     )
+    text = render_table(grid, style)  # type: ignore[arg-type]
     for note in notes if style == "csv" else ():  # the other styles have it below the table
         echo(f"Note: {note}", err=True)
     if out is None:
         echo(text)
-        return
-    write_text(out, text + "\n")
-    echo(f"Wrote {out}.")
+    else:
+        write_text(out, text + "\n")
+        echo(f"Wrote {out}.")
+    print_json({"benchmark": benchmark, "out": out, **asdict(grid)})
 
 
 def _compute_ceilings(data: Path, benchmark: str, similarities: pd.DataFrame) -> pd.DataFrame:

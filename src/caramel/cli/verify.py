@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.output import echo
+from caramel.cli.output import add_json_option, echo, print_json
 from caramel.errors import format_items
 
 
@@ -18,6 +18,7 @@ from caramel.errors import format_items
     is_flag=True,
     help="Also recompute the version's table of results from its similarities.",
 )
+@add_json_option
 def verify_version(name: str, deep: bool) -> None:
     """Check that the data set on disk is a pinned version.
 
@@ -38,6 +39,7 @@ def verify_version(name: str, deep: bool) -> None:
         echo(f"  - {difference}")
     if deep:
         differences += _verify_rescoring(name)
+    print_json({"version": name, "deep": deep, "passed": not differences, "differences": differences})
     if differences:
         sys.exit(1)
 

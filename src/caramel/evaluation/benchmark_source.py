@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
 
+from caramel.benchmarks.errata import apply_errata, read_errata
 from caramel.benchmarks.image_files import compute_content_keys
 from caramel.benchmarks.present_images import exclude_missing
 from caramel.benchmarks.tasks import limit_instances, list_rejects
@@ -35,6 +36,7 @@ class BenchmarkSource:
         options: further keyword arguments of its reader.
         dvc: DVC paths of its files, for the MLflow run.
         missing: ``fail``: a missing image is an error; ``skip``: the instances that need it get no score.
+        errata: file of corrections that are applied to its items, see ``benchmarks/errata.py``; empty: none.
     """
 
     benchmark: str
@@ -43,6 +45,11 @@ class BenchmarkSource:
     options: Mapping[str, Any] = field(default_factory=dict)
     dvc: tuple[str, ...] = ()
     missing: Missing = "fail"
+    errata: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values; empty errata are left out, so that results without any keep their keys."""
+        return {name: value for name, value in asdict(self).items() if name != "errata" or value}
 
 
 def locate_benchmark(
@@ -69,7 +76,7 @@ def read_task(source: BenchmarkSource, limit: int | None = None) -> Task:
     """Read the task of a benchmark; with ``limit``, only its first instances.
 
     Raises:
-        DataError: a file is missing or broken.
+        DataError: a file is missing or broken, or an erratum does not fit its item.
     """
     if not Path(source.data).is_dir():
         raise DataError(
@@ -77,7 +84,10 @@ def read_task(source: BenchmarkSource, limit: int | None = None) -> Task:
             f"{BENCHMARKS[source.benchmark].layout}"
         )
     read = BENCHMARKS[source.benchmark].load_rows
-    return limit_instances(read(Path(source.data), Path(source.images), **source.options), limit)
+    task = read(Path(source.data), Path(source.images), **source.options)
+    if source.errata:
+        task = apply_errata(read_errata(Path(source.errata), source.benchmark), task).task
+    return limit_instances(task, limit)
 
 
 def select_scorable(task: Task, source: BenchmarkSource, with_images: bool) -> Task:

@@ -96,7 +96,7 @@ def run_evaluation(
             "model": model,
             "weights": weights[model],
             "tags": dict((tags or {}).get(parse_spec(model).name, {})),
-            "source": asdict(source),
+            "source": source.to_dict(),
             "content": content_hashes[source.benchmark, get_family(model).looks_at_images],
         }
         for model in models

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ def compute_distances(
         ],
         settings={
             "base": {"spec": specs[base], "folder": folders[base], "content": weights[base]},
-            "source": asdict(source),
+            "source": source.to_dict(),
             "content": hashlib.sha256(b"".join([*list_image_keys(task, True), hash_task(task)])).hexdigest(),
             "device": run.compute.device,
             "precision": run.compute.precision,

@@ -31,7 +31,7 @@ from caramel.report.table_lines import (
     build_skill_lines,
     format_class_notes,
 )
-from caramel.report.table_styles import Grid, Style, TableCell, TableLine, render_table
+from caramel.report.table_styles import Grid, TableCell, TableLine
 from caramel.report.whole_sets import read_published_sizes
 from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import summarise_seeds
@@ -53,21 +53,20 @@ Column = tuple[str, str]  # subset, metric
 Seeds = Mapping[str, Sequence[str]]  # name of a row -> its models
 
 
-def format_paper_table(
+def build_paper_table(
     similarities: pd.DataFrame,
     benchmark: Benchmark,
     *,
     metrics: Sequence[str] = (),
     subsets: Sequence[str] = (),
     published: bool,
-    style: Style,
     bootstrap: Bootstrap,
     further: pd.DataFrame | None = None,
     seeds: bool = False,
     intervals: bool = False,
     notes: Sequence[str] = (),
     additions: Additions = NO_ADDITIONS,
-) -> str:
+) -> Grid:
     """Return the table, in per cent.
 
     The best measured model of a column is bold only if it is significantly better than every other measured
@@ -84,7 +83,6 @@ def format_paper_table(
             measured model are used: the same weights have other figures with their matching head than with
             the cosine of their projections. They are shown only in columns where all measured models were
             scored on the whole released set.
-        style: markdown, latex (with booktabs) or csv.
         bootstrap: of the intervals; its seed is also that of the tests.
         further: table ``metrics`` of measured models without scores: those that answer in words, and others' files. Where
             they have a value nothing is bold: it cannot be compared.
@@ -159,7 +157,7 @@ def format_paper_table(
             _read_line_values(published_lines, columns), sized, columns, rounding=ROUNDING
         )
         further_notes += [RANK_NOTE, *([PUBLISHED_RANK_NOTE] if published_lines else [])]
-    grid = Grid(
+    return Grid(
         tuple(columns),
         (tuple(first), tuple(lines), tuple(published_lines), tuple(further_lines)),
         (
@@ -174,7 +172,6 @@ def format_paper_table(
             *notes,
         ),
     )
-    return render_table(grid, style)
 
 
 def read_published_rows() -> pd.DataFrame:

@@ -30,6 +30,10 @@ from caramel.report.sections.statistics_section import STATISTICS_LEAD, build_st
 from caramel.study.preregistration import Registration
 
 Make = Callable[[], Sequence[Block]]
+EXPLORE = (
+    "<code>caramel explore {}/evaluate --data {}/assemble --benchmark instances --out explore.html</code> writes a page "
+    "on which each figure leads to its instances."
+)
 
 
 def list_sections(
@@ -83,7 +87,12 @@ def list_sections(
             "Do the vectors encode where objects are?",
             partial(bounds_sections.build_probes_section, data),
         ),
-        ("models", "Models", "The base and its fine-tuned variants.", partial(m.build_models_section, data)),
+        (
+            "models",
+            "Models",
+            format_markup("The base and its fine-tuned variants. " + EXPLORE, data.name, data.name),
+            partial(m.build_models_section, data),
+        ),
         (
             "differences",
             "Differences",

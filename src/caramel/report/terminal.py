@@ -83,6 +83,17 @@ def format_comparison(rows: pd.DataFrame, a: str, b: str) -> str:
     return "\n".join([align_columns(lines), "", *notes])
 
 
+def format_errata_effect(moves: pd.DataFrame) -> str:
+    """Return the result of ``errata_effect.compare_metrics``: a line for each figure with a touched instance."""
+    lines = [["model", "subset", "metric", "before", "after", "difference", "touched", "n after"]]
+    for row in moves[moves["touched"] > 0].to_dict("records"):
+        values = [_format_number(100 * row[name], ".2f") for name in ("before", "after")]
+        names = [str(row[name]) for name in ("model", "subset", "metric")]
+        difference = _format_number(100 * row["difference"], "+.3f")
+        lines.append([*names, *values, difference, str(row["touched"]), str(row["n_after"])])
+    return f"{align_columns(lines)}\n\nIn per cent. Figures that are not listed do not move."
+
+
 def _format_cell(row: pd.Series) -> str:
     if pd.isna(row["value"]):
         return "–"

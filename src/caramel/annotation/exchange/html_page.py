@@ -7,8 +7,6 @@ file, which `import_answers` reads.
 from __future__ import annotations
 
 import base64
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -17,6 +15,7 @@ from caramel.annotation.page_images import detect_media_type
 from caramel.annotation.server import PAGE
 from caramel.annotation.task_file import TaskSettings
 from caramel.io.files import write_text
+from caramel.io.offline_page import fill_offline_page
 
 ANSWERS_FORMAT = "caramel-answers-1"
 
@@ -46,34 +45,9 @@ def write_page(
         "items": [order_item(item, annotator, settings.seed).describe() for item in items],
         "images": {key: encode_data_uri(read_image(key)) for key in keys},
     }
-    write_text(path, _fill_page(embedded))
+    write_text(path, fill_offline_page(PAGE, embedded))
 
 
 def encode_data_uri(data: bytes) -> str:
     """Return an image as a data URI."""
     return f"data:{detect_media_type(data)};base64,{base64.b64encode(data).decode()}"
-
-
-def _fill_page(embedded: object) -> str:
-    """Return the page with style, script and data inside, which its policy allows by their hashes alone."""
-    style, script = ((PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    # `<` could end the element; as an escape it cannot.
-    data = json.dumps(embedded, ensure_ascii=True).replace("<", "\\u003c")
-    policy = (
-        f"default-src 'none'; img-src data:; script-src {_hash_source(script)}; style-src {_hash_source(style)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    page = (PAGE / "index.html").read_text(encoding="utf-8")
-    for old, new in {
-        '<meta charset="utf-8">': f'<meta charset="utf-8">\n<meta http-equiv="Content-Security-Policy" content="{policy}">',
-        '<link rel="stylesheet" href="/page.css">': f"<style>{style}</style>",
-        '<script src="/page.js" defer></script>': "",
-        "</body>": f'<script type="application/json" id="embedded">{data}</script>\n<script>{script}</script>\n</body>',
-    }.items():
-        assert page.count(old) == 1, old
-        page = page.replace(old, new)
-    return page
-
-
-def _hash_source(text: str) -> str:
-    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -26,7 +26,11 @@ DESCRIBED = ["model", "instance_id", "image_id", "subsets", TEXTS_HASH, IMAGES_H
 
 
 def compute_file_metrics(
-    paths: Sequence[str | Path], benchmark: Benchmark, *, bootstrap: Bootstrap
+    paths: Sequence[str | Path],
+    benchmark: Benchmark,
+    *,
+    bootstrap: Bootstrap,
+    select: Callable[[pd.DataFrame], pd.Series[bool]] | None = None,
 ) -> pd.DataFrame:
     """Return table ``metrics`` of all models in the files; ``.attrs["notes"]`` lists what the files lack.
 
@@ -35,6 +39,7 @@ def compute_file_metrics(
             (``external.rows``). The instances of a model may be spread over several files.
         benchmark: the benchmark of the files.
         bootstrap: settings of the intervals.
+        select: returns whether each result counts, given their models, instances and hashes; None: all do.
 
     Raises:
         DataError: a file is missing, broken or of another benchmark, an instance is a duplicate, or instances with
@@ -64,6 +69,11 @@ def compute_file_metrics(
         notes += lacking
     described = [result.rows.assign(benchmark=benchmark.name) for result in scored]
     notes += note_unknown_contents([*described, *answer_tables])
+    if select is not None:
+        answer_tables = [rows[select(rows)].reset_index(drop=True) for rows in answer_tables]
+        scored = [_select_results(result, select(result.rows)) for result in scored]
+        if not any(len(rows) for rows in (*answer_tables, *(result.rows for result in scored))):
+            raise DataError("No result is left, so there is nothing to compute. Give more results.")
     parts = [
         summarise_answers(rows, {benchmark.name: benchmark}, bootstrap=bootstrap) for rows in answer_tables
     ]
@@ -71,6 +81,12 @@ def compute_file_metrics(
     metrics = build_frame(METRICS, pd.concat(parts, ignore_index=True))
     metrics.attrs["notes"] = notes
     return metrics
+
+
+def _select_results(results: InstanceResults, counts: pd.Series[bool]) -> InstanceResults:
+    """Return the results that count."""
+    outcomes = Outcomes(results.outcomes.hits[counts], results.outcomes.ties[counts])
+    return InstanceResults(results.rows[counts], outcomes, results.notes)
 
 
 def compute_model_metrics(

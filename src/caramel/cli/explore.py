@@ -1,0 +1,90 @@
+"""Command ``explore``: write a page on which each figure leads to its instances."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from caramel.cli.options import FOLDER
+from caramel.cli.output import echo
+from caramel.io.files import forbid_overwriting_inputs, write_text
+
+
+@click.command("explore")
+@click.argument(
+    "results", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+@click.option("--data", required=True, type=FOLDER, help="Folder that holds one folder per benchmark.")
+@click.option(
+    "--images",
+    type=FOLDER,
+    help="Folder of the images, or of one folder of images per benchmark.  [default: the benchmark's own folder]",
+)
+@click.option(
+    "--benchmark",
+    "benchmarks",
+    multiple=True,
+    metavar="NAME",
+    help="Benchmark to show, repeatable.  [default: all in the results]",
+)
+@click.option(
+    "--audit",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of `caramel audit`: the page then tells which instances its best blind attacker solves.",
+)
+@click.option(
+    "--thumbnail",
+    default=128,
+    show_default=True,
+    type=click.IntRange(16, 1024),
+    help="Largest side of an image in pixels.",
+)
+@click.option(
+    "--max-images",
+    default=3000,
+    show_default=True,
+    type=click.IntRange(0),
+    help="Number of images to embed; of more, evenly spaced ones are embedded.",
+)
+@click.option("--out", required=True, type=click.Path(dir_okay=False, path_type=Path), help="File to write.")
+def explore_results(
+    results: tuple[Path, ...],
+    data: Path,
+    images: Path | None,
+    benchmarks: tuple[str, ...],
+    audit: Path | None,
+    thumbnail: int,
+    max_images: int,
+    out: Path,
+) -> None:
+    """Write a page whose figures lead to their instances.
+
+    RESULTS are folders of `caramel eval`, or data/evaluate of a project. The page is one HTML file that needs no server.
+    It shows models by subsets. A cell opens its instances: images and captions side by side with the differing words marked, and the
+    verdict of each model. Filters: subset, verdicts, solved blind, defect, text. Keys: j, k, arrows, /, Esc.
+
+    \b
+    Example:
+      caramel explore results/vit-b-32 results/tuned --data benchmarks/ --images coco/val2017 --out explore.html
+      caramel explore results/vit-b-32 --data benchmarks/ --audit audit/ --out explore.html
+      caramel explore data/evaluate --data data/assemble --benchmark instances --out explore.html
+    """
+    from caramel.evaluation.benchmark_source import locate_benchmark
+    from caramel.report.explore.page import build_explore_page, list_result_benchmarks, read_blind_solutions
+
+    names = benchmarks or tuple(list_result_benchmarks(results))
+    sources = [locate_benchmark(name, data, images) for name in names]
+    read = [*results, *([audit] if audit else []), *(Path(source.data) for source in sources)]
+    forbid_overwriting_inputs([out], read)
+    page = build_explore_page(
+        results,
+        sources,
+        blind=read_blind_solutions(audit) if audit else {},
+        thumbnail=thumbnail,
+        max_images=max_images,
+    )
+    write_text(out, page.html)
+    for note in page.notes:
+        echo(f"Note: {note}", err=True)
+    echo(f"Wrote {out}: {page.instances:,} instances, {page.images:,} images, {len(page.html) / 1e6:.1f} MB.")

@@ -1,0 +1,271 @@
+"use strict";
+// The state is the part of the address after `#`, so that every view has a link. Texts from data enter the page only
+// as text nodes.
+const data = JSON.parse(document.querySelector("#embedded").textContent);
+const one = (selector) => document.querySelector(selector);
+const VERDICTS = { r: ["✓", "right"], w: ["✗", "wrong"], t: ["=", "tied"], "-": ["–", "not scored"] };
+const BLIND = { s: "solved blind", f: "not solved blind", "-": "not attacked" };
+const STEP = 12; // cards that are added at a time
+const benchmarks = new Map(data.benchmarks.map((each) => [each.name, each]));
+let state = {}, matches = [], count = 0, current = -1;
+
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+function readState() {
+  const values = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const bench = benchmarks.get(values.benchmark) ?? data.benchmarks[0];
+  const metric = bench.metrics.includes(values.metric) ? values.metric : bench.metrics[0];
+  return { ...values, benchmark: bench.name, metric, subset: values.subset ?? "all" };
+}
+
+function buildHash(changes, from = state) {
+  const entries = Object.entries({ ...from, ...changes }).filter(([, value]) => value);
+  return `#${new URLSearchParams(entries)}`;
+}
+
+function change(changes) {
+  history.replaceState(null, "", buildHash(changes));
+  update();
+}
+
+function prepare(bench) {
+  // Computed once per benchmark: searchable texts, subsets as sets, and the defects of each instance.
+  bench.search ??= bench.ids.map((id, i) => [id, ...bench.texts[i]].filter(Boolean).join("\n").toLowerCase());
+  bench.sets ??= bench.in.map((numbers) => new Set(numbers.map((number) => bench.subsets[number])));
+  if (!bench.faults) {
+    bench.faults = bench.ids.map(() => []);
+    for (const [name, rows] of Object.entries(bench.defects)) for (const row of rows) bench.faults[row].push(name);
+  }
+  return bench;
+}
+
+// Filters
+function selectInstances(bench) {
+  const words = (state.q ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  const subsets = state.subset === "all" ? null : bench.means[state.subset] ?? [state.subset];
+  const wanted = bench.models
+    .map((name, i) => [bench.verdicts[state.metric][i], state[`verdict.${name}`]])
+    .filter(([, verdict]) => verdict);
+  const { blind, defect } = state;
+  const chosen = [];
+  for (let i = 0; i < bench.ids.length; i++) {
+    if (subsets && !subsets.some((name) => bench.sets[i].has(name))) continue;
+    if (wanted.some(([verdicts, verdict]) => verdicts[i] !== verdict)) continue;
+    if (blind && bench.blind[i] !== blind) continue;
+    if (defect === "any" ? !bench.faults[i].length : defect === "none" ? bench.faults[i].length
+      : defect && !bench.faults[i].includes(defect)) continue;
+    if (words.every((word) => bench.search[i].includes(word))) chosen.push(i);
+  }
+  return chosen;
+}
+
+function fillSelect(select, options, value) {
+  select.replaceChildren(...options.map(([key, text]) => make("option", { value: key }, text)));
+  select.value = value ?? "";
+  if (select.selectedIndex < 0) select.selectedIndex = 0;
+}
+
+// Table
+function buildTable(bench) {
+  const cells = bench.cells.filter(([metric]) => metric === state.metric);
+  const columns = [...new Set(cells.map((cell) => cell[2]))];
+  const head = make("tr", {}, make("th", { scope: "col" }, "Model"),
+    ...columns.map((name) => make("th", { scope: "col" }, name)));
+  const rows = bench.models.map((model) => {
+    const row = make("tr", {}, make("th", { scope: "row" }, model));
+    for (const subset of columns) {
+      const cell = cells.find((each) => each[1] === model && each[2] === subset);
+      row.append(make("td", {}, ...(cell ? [buildCell(model, subset, cell)] : [])));
+    }
+    return row;
+  });
+  one("#table").replaceChildren(make("caption", { class: "soft" }, `${bench.name}, ${state.metric}`),
+    make("thead", {}, head), make("tbody", {}, ...rows));
+}
+
+function buildCell(model, subset, [, , , value, low, high, n]) {
+  const text = value === null ? "–" : (100 * value).toFixed(1);
+  const interval = low === null ? "" : ` [${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]`;
+  const { benchmark, metric } = state;
+  const link = make("a", { href: buildHash({ benchmark, metric, subset, model }, {}), title: `${text}${interval}, n = ${n}`,
+    "aria-label": `${model}, ${subset}: ${text}` }, text);
+  link.dataset.cell = `${model}\n${subset}`;
+  return link;
+}
+
+// Instances
+function splitWords(text) {
+  return text.split(/\s+/).filter(Boolean);
+}
+
+function findCommon(a, b) {
+  // The longest common subsequence of two lists of words, as the sets of their positions.
+  const key = (word) => word.toLowerCase().replace(/^[^\p{L}\p{N}]+|[^\p{L}\p{N}]+$/gu, "");
+  const [left, right] = [a.map(key), b.map(key)];
+  const table = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i--)
+    for (let j = b.length - 1; j >= 0; j--)
+      table[i][j] = left[i] === right[j] ? table[i + 1][j + 1] + 1 : Math.max(table[i + 1][j], table[i][j + 1]);
+  const common = [new Set(), new Set()];
+  for (let i = 0, j = 0; i < a.length && j < b.length;)
+    if (left[i] === right[j]) { common[0].add(i++); common[1].add(j++); }
+    else if (table[i + 1][j] >= table[i][j + 1]) i++;
+    else j++;
+  return common;
+}
+
+function markWords(words, common) {
+  return words.flatMap((word, i) => [common && !common.has(i) ? make("mark", {}, word) : word, " "]);
+}
+
+function buildSide(label, image, ...texts) {
+  const figure = make("figure");
+  if (image >= 0 && data.images[image])
+    figure.append(make("img", { src: `data:image/webp;base64,${data.images[image]}`, alt: label, loading: "lazy" }));
+  else if (image >= 0) figure.append(make("p", { class: "soft" }, "The image is not in this file."));
+  for (const [name, content] of texts) figure.append(make("figcaption", {}, make("b", {}, name), ...content));
+  return figure;
+}
+
+function buildCard(bench, i) {
+  const [caption, negative, paraphrase] = bench.texts[i];
+  const [a, b] = [splitWords(caption ?? ""), splitWords(negative ?? "")];
+  const [inA, inB] = negative && caption && a.length * b.length < 40_000 ? findCommon(a, b) : [null, null];
+  const positive = [["True caption", markWords(a, inA)]];
+  if (paraphrase) positive.push(["Paraphrase", [paraphrase]]);
+  const sides = make("div", { class: "sides" }, buildSide("Positive image", bench.images[i][0], ...positive),
+    buildSide("Negative image", bench.images[i][1], ...(negative ? [["Hard negative", markWords(b, inB)]] : [])));
+  const facts = [[...bench.sets[i]].join(", ")];
+  if (bench.blind[i] !== "-") facts.push(BLIND[bench.blind[i]]);
+  if (bench.faults[i].length) facts.push(`defect: ${bench.faults[i].join(", ")}`);
+  const verdicts = bench.models.map((model, m) => {
+    const verdict = bench.verdicts[state.metric][m][i];
+    const [sign, word] = VERDICTS[verdict];
+    return make("li", { class: model === state.model ? "chosen" : "" },
+      make("span", { class: verdict === "-" ? "soft" : verdict }, `${sign} ${word}`), ` ${model}`);
+  });
+  return make("article", { tabindex: "-1", "aria-label": `Instance ${bench.ids[i]}` }, make("h3", {}, bench.ids[i]),
+    make("p", { class: "soft" }, facts.join(" · ")), sides, make("ul", { "aria-label": "Verdicts" }, ...verdicts));
+}
+
+function addCards(bench) {
+  one("#cards").append(...matches.slice(count, count + STEP).map((i) => buildCard(bench, i)));
+  count = Math.min(count + STEP, matches.length);
+  one("#more").textContent = count < matches.length ? `${count} of ${matches.length} are listed; scroll for more.` : "";
+}
+
+function showInstances(bench) {
+  matches = selectInstances(bench);
+  count = 0;
+  current = -1;
+  const counts = { r: 0, w: 0, t: 0, "-": 0 };
+  const verdicts = bench.verdicts[state.metric][bench.models.indexOf(state.model)];
+  if (verdicts) for (const i of matches) counts[verdicts[i]]++;
+  const parts = verdicts ? Object.keys(counts).filter((key) => counts[key]).map((key) => `${counts[key]} ${VERDICTS[key][1]}`) : [];
+  one("#heading").textContent = `${matches.length} instances${verdicts ? `, ${state.model}: ${parts.join(", ")}` : ""}`;
+  one("#cards").replaceChildren();
+  addCards(bench);
+}
+
+function focusCard(index) {
+  if (!matches.length) return;
+  current = Math.max(0, Math.min(index, matches.length - 1));
+  while (current >= count) addCards(benchmarks.get(state.benchmark));
+  const card = one("#cards").children[current];
+  card.focus({ preventScroll: true });
+  card.scrollIntoView({ block: "nearest" });
+}
+
+let drawn = ""; // benchmark and metric of the table on the page
+function update() {
+  state = readState();
+  const bench = prepare(benchmarks.get(state.benchmark));
+  const view = `${state.benchmark}\n${state.metric}`;
+  if (view !== drawn) {
+    drawn = view;
+    buildTable(bench);
+    fillSelect(one("#metric"), bench.metrics.map((name) => [name, name]), state.metric);
+    buildFilters(bench);
+  }
+  one("#benchmark").value = state.benchmark;
+  for (const control of one("#filters").elements)
+    if (control.name && control.value !== (state[control.name] ?? "")) control.value = state[control.name] ?? "";
+  for (const link of document.querySelectorAll("#table a[aria-current]")) link.removeAttribute("aria-current");
+  findCell(state.model, state.subset)?.setAttribute("aria-current", "true");
+  showInstances(bench);
+}
+
+function findCell(model, subset) {
+  return [...document.querySelectorAll("#table a")].find((link) => link.dataset.cell === `${model}\n${subset}`);
+}
+
+function buildFilters(bench) {
+  const form = one("#filters");
+  const subsets = [...new Set(["all", ...Object.keys(bench.means), ...bench.subsets])];
+  fillSelect(form.elements.subset, subsets.map((name) => [name, name]), state.subset);
+  fillSelect(form.elements.blind, [["", "any"], ...Object.entries(BLIND)]);
+  form.elements.blind.disabled = !/[sf]/.test(bench.blind);
+  const names = Object.keys(bench.defects);
+  fillSelect(form.elements.defect, [["", "any or none"], ["any", "a defect"], ["none", "no defect"], ...names.map((name) => [name, name])]);
+  one("#verdicts").replaceChildren(...bench.models.map((model) => {
+    const select = make("select", { name: `verdict.${model}` });
+    fillSelect(select, [["", "any"], ...Object.entries(VERDICTS).map(([key, [, word]]) => [key, word])]);
+    return make("label", {}, model, select);
+  }));
+}
+
+// Keys
+function moveInTable(link, key) {
+  const cell = link.closest("td"), row = cell.parentElement;
+  const [x, y] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
+  const target = row.parentElement.rows[row.sectionRowIndex + y]?.cells[cell.cellIndex + x];
+  target?.querySelector("a")?.focus();
+}
+
+function press(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const inTable = event.target.closest?.("#table a");
+  if (event.key === "Escape") {
+    (findCell(state.model, state.subset) ?? one("#table a"))?.focus();
+    return;
+  }
+  if (event.target.closest?.("input, select, summary, button")) return;
+  const step = { j: 1, ArrowDown: 1, ArrowRight: 1, k: -1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+  if (event.key === "/") one("#filters").elements.q.focus();
+  else if (inTable && event.key.startsWith("Arrow")) moveInTable(inTable, event.key);
+  // Arrows scroll the page unless an instance has the focus.
+  else if (step && (event.key.length === 1 || event.target.closest?.("article"))) focusCard(current < 0 ? 0 : current + step);
+  else return;
+  event.preventDefault();
+}
+
+fillSelect(one("#benchmark"), [...benchmarks.keys()].map((name) => [name, name]));
+one("#benchmark").addEventListener("change", (event) => { location.hash = buildHash({ benchmark: event.target.value }, {}); });
+one("#metric").addEventListener("change", (event) => change({ metric: event.target.value }));
+one("#filters").addEventListener("input", (event) => { if (event.target.name) change({ [event.target.name]: event.target.value }); });
+one("#filters").addEventListener("reset", (event) => {
+  event.preventDefault();
+  const { benchmark, metric, model } = state;
+  history.replaceState(null, "", buildHash({ benchmark, metric, model }, {}));
+  update();
+});
+one("#filters").addEventListener("submit", (event) => event.preventDefault());
+one("#skip").addEventListener("click", (event) => { event.preventDefault(); one("#list").focus(); });
+one("#cards").addEventListener("focusin", (event) => {
+  current = [...one("#cards").children].indexOf(event.target.closest("article"));
+});
+addEventListener("keydown", press);
+addEventListener("hashchange", () => {
+  update();
+  one("#list").focus({ preventScroll: true });
+  one("#list").scrollIntoView();
+});
+new IntersectionObserver((entries) => {
+  if (entries.some((entry) => entry.isIntersecting) && count < matches.length) addCards(benchmarks.get(state.benchmark));
+}, { rootMargin: "600px" }).observe(one("#more"));
+update();
