@@ -7,8 +7,9 @@ from caramel.errors import DataError
 from caramel.evaluation.results.task_ceilings import compute_task_ceilings
 from caramel.interfaces.benchmark import ImageFile
 from caramel.registry import BENCHMARKS
-from caramel.report.paper_table import format_paper_table
+from caramel.report.paper_table import build_paper_table
 from caramel.report.table_lines import Additions, build_published_rank_lines
+from caramel.report.table_styles import render_table
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
 from caramel.utils.resampling import Bootstrap
@@ -49,16 +50,15 @@ def score(model: str, right: int) -> pd.DataFrame:
 
 
 def table(*runs: pd.DataFrame, **options: object) -> dict[str, list[str]]:
-    text = format_paper_table(
+    grid = build_paper_table(
         pd.concat(runs, ignore_index=True),
         BENCHMARK,
         subsets=("all",),
         published=False,
-        style="csv",
         bootstrap=Bootstrap(100, 0),
         **options,  # type: ignore[arg-type]
     )
-    rows = [line.split(",") for line in text.splitlines()]
+    rows = [line.split(",") for line in render_table(grid, "csv").splitlines()]
     return {row[0]: row[1:] for row in rows}
 
 
