@@ -295,7 +295,7 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
         "max_tokens": request_settings.max_tokens,
         "structured": request_settings.response_schema,
     }
-    schema = template.schema_text if request_settings.response_schema else None
+    schema = template.format_schema_text(prompt_input.n_options) if request_settings.response_schema else None
     if schema is not None:
         parameters["schema"] = compute_text_version(schema)
     truncation: dict[str, float] = {}
