@@ -36,7 +36,7 @@ def config(**sets: Any) -> Config:
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name in ("zero_shot", "replies"):
+    for name in ("zero_shot", "replies", "prompts"):
         (tmp_path / "inputs" / name).mkdir(parents=True)
     return tmp_path
 

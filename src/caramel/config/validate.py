@@ -134,6 +134,8 @@ def _iter_model_problems(config: Config) -> Iterator[str]:
         yield f"{key}.max_cost = {model.max_cost:g} needs price_per_mtok_in or price_per_mtok_out: at a price of 0 it is never reached"
     if not is_there(model.replies):
         yield f"{key}.replies = {model.replies!r}: no such file or folder"
+    if not is_there(model.prompts):
+        yield f"{key}.prompts = {model.prompts!r}: no such folder"
     if model.propose == "choose" and (section.spacy_model is None or model.compose != "edit"):
         yield f"{key}.propose = 'choose' needs negatives.spacy_model, which finds what can be changed, and {key}.compose = 'edit'"
     if model.wordnet is not None and not is_there(model.wordnet):

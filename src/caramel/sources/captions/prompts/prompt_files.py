@@ -159,16 +159,16 @@ def _format_given(given: Mapping[str, str]) -> str:
 
 
 @functools.cache
-def load_prompt(name: str) -> Prompt:
-    """Return the prompt with this name."""
-    raw = read_yaml(FOLDER / f"{name}.yaml", "Install caramel again.")
+def load_prompt(name: str, folder: str = "") -> Prompt:
+    """Return the prompt with this name: caramel's, or that of the user's folder (``own_prompts``)."""
+    raw = read_yaml(Path(folder or FOLDER) / f"{name}.yaml", "" if folder else "Install caramel again.")
     return Prompt.model_validate_json(json.dumps(raw))
 
 
 @functools.cache
-def compute_prompt_version(name: str, examples: int) -> str:
-    """Return the hash of the whole text of a prompt with this number of examples."""
-    return load_prompt(name).compute_version(examples)
+def compute_prompt_version(name: str, examples: int, folder: str = "") -> str:
+    """Return the hash of the whole text of a prompt with this number of examples; the folder is not part of it."""
+    return load_prompt(name, folder).compute_version(examples)
 
 
 def list_prompt_names() -> list[str]:
