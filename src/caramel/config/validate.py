@@ -195,7 +195,7 @@ def _iter_conflicts(config: Config) -> Iterator[str]:
     if (
         config.scenes.source != "world"
         and config.assemble.training != "none"
-        and sum(config.scenes.val_test_frac) == 1
+        and sum(config.scenes.val_test_frac) > 1 - 1e-9
     ):
         yield (
             f"scenes.val_test_frac = {list(config.scenes.val_test_frac)} leaves no image to train on: take shares whose sum "

@@ -344,8 +344,9 @@ def test_a_search_whose_metric_no_val_row_can_give_is_refused_before_the_first_t
     assert not (tmp_path / "trials").exists()
 
 
+@pytest.mark.parametrize(("variant", "metric"), [("infonce", "group"), ("trohn_text", "contrastive")])
 def test_val_pairs_without_a_negative_do_not_stop_a_training_on_pairs(
-    rows: str, clip_folder: Path, tmp_path: Path
+    variant: str, metric: str, rows: str, clip_folder: Path, tmp_path: Path
 ) -> None:
     def empty_one(table: Any) -> Any:
         lists = ["negative_image_ids", "negative_captions", "subtypes"]
@@ -355,4 +356,5 @@ def test_val_pairs_without_a_negative_do_not_stop_a_training_on_pairs(
         return table
 
     changed(rows, empty_one)
-    assert not tuned(["infonce"], rows, clip_folder, tmp_path).curves.empty
+    settings = {"selection_metric": metric}
+    assert not tuned([variant], rows, clip_folder, tmp_path, settings).curves.empty

@@ -32,12 +32,8 @@ from caramel.utils.resampling import Bootstrap
 
 RUNS, RELEASED = "runs", "released"  # folders of results: measured here, and from the authors' files
 MODEL_FILE = "model.json"  # beside the tables of a run: the spec that was scored and the hash of its weights
-OF_A_MODEL = (
-    BackendError,
-    DataError,
-    TrialError,
-    RuntimeError,
-)  # the last is torch's; other errors end the call
+# Errors that are of a model or a benchmark, RuntimeError being torch's. All others end the call.
+OF_A_MODEL = (BackendError, DataError, TrialError, RuntimeError)
 MOST_LINES = 4  # of the reason why a benchmark cannot be scored: it may list a thousand images
 NO_DATA = "no folder of benchmarks was given (--data)"
 Scorer = Callable[[Sequence[str], Sequence[BenchmarkSource]], Evaluation]

@@ -227,7 +227,7 @@ def choose_selection_metric(selection_metric: str, val_rows: pd.DataFrame) -> st
 def select_deciding_rows(metric: str, val_rows: pd.DataFrame, method: Method, unit: Unit) -> pd.DataFrame:
     """Return the val rows on which weights and settings of a method are selected by a metric; perhaps none."""
     if metric == METRIC:
-        return build_method_rows(val_rows, method, unit)
+        return build_method_rows(select_usable_rows(val_rows, method), method, unit)
     return select_usable_rows(val_rows, METHODS[select_validation_method(val_rows)])
 
 
