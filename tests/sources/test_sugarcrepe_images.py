@@ -11,7 +11,7 @@ from stored_images import Taken
 from caramel.errors import DataError
 from caramel.sources.folders import read_pairs
 from caramel.sources.sugarcrepe_files import read_captions
-from caramel.sources.sugarcrepe_images import _classify_edit, _infer_types, read_benchmark_pairs
+from caramel.sources.sugarcrepe_images import _find_edit_type, _infer_types, read_benchmark_pairs
 
 SETTINGS = {"val_test_frac": (0.2, 0.8), "seed": 1}
 
@@ -147,7 +147,7 @@ def test_a_json_with_the_edits_of_another_type_is_refused(folder, subtype, edits
 
 def test_the_released_files_show_their_types(released_captions):
     for subtype, rows in released_captions.groupby("subtype"):
-        edits = [_classify_edit(*row) for row in zip(rows["caption"], rows["negative_caption"], strict=True)]
+        edits = [_find_edit_type(*row) for row in zip(rows["caption"], rows["negative_caption"], strict=True)]
         assert _infer_types(edits) == [subtype.partition("_")[0]], subtype
 
 

@@ -82,16 +82,16 @@ def _check_subtypes(rows: pd.DataFrame, folder: Path) -> None:
                 f"{str(path)!r} has the same rows as {same!r}, so one of them is of another subtype than its name says. "
                 f"Restore it from SugarCrepe's release."
             )
-        kind = str(subtype).partition("_")[0]
-        edits = [_classify_edit(*row) for row in captions.iloc[:, 1:].itertuples(index=False, name=None)]
-        if len(edits) >= FEWEST and kind not in (found := _infer_types(edits)):
+        edit_type = str(subtype).partition("_")[0]
+        edits = [_find_edit_type(*row) for row in captions.iloc[:, 1:].itertuples(index=False, name=None)]
+        if len(edits) >= FEWEST and edit_type not in (types := _infer_types(edits)):
             raise DataError(
-                f"{str(path)!r} holds hard negatives of type {' or '.join(found)}, as their words show, not {kind}: it is "
+                f"{str(path)!r} holds hard negatives of type {' or '.join(types)}, as their words show, not {edit_type}: it is "
                 f"the file of another subtype. Restore it from SugarCrepe's release."
             )
 
 
-def _classify_edit(caption: str, negative: str) -> str:
+def _find_edit_type(caption: str, negative: str) -> str:
     """Return ``swap`` if both have the same words, ``add`` if the negative only has more of them, else ``replace``."""
     words, negative_words = (Counter(tokenize_text(text.rstrip(". "))) for text in (caption, negative))
     if words == negative_words:
@@ -101,4 +101,6 @@ def _classify_edit(caption: str, negative: str) -> str:
 
 def _infer_types(edits: Sequence[str]) -> list[str]:
     """Return the type that a file's edits show: the one of at least ``LEAST_SHARE`` of them, or else ``replace``."""
-    return [kind for kind in ("swap", "add") if edits.count(kind) >= LEAST_SHARE * len(edits)] or ["replace"]
+    return [
+        edit_type for edit_type in ("swap", "add") if edits.count(edit_type) >= LEAST_SHARE * len(edits)
+    ] or ["replace"]
