@@ -2,11 +2,11 @@
 
     CaramelError
     ├── ConfigError      params.yaml or a command-line value is wrong
-    ├── ConfigError      params.yaml or a command-line value is wrong
     ├── DataError        an input file is missing, broken or of the wrong form
     ├── GateError        a quality gate failed: the data must not be used
     ├── BackendError     an unknown backend, or a model that cannot be loaded
     └── ResourceError    disk full, a lock held, a worker that keeps dying
+        └── TrialError   trials failed on Ray, each with an error of its own
 
 A message says what is wrong, the value, where it is, and what to do. The command line and
 the stages print the message without a traceback and exit with code 1. What they print passes
@@ -53,6 +53,10 @@ class BackendError(CaramelError):
 
 class ResourceError(CaramelError):
     """The machine ran out of a resource, or another process holds it."""
+
+
+class TrialError(ResourceError):
+    """Trials failed on Ray; the message holds the error of the first, which may be of any kind."""
 
 
 def format_items(items: list[str], limit: int = 5) -> str:

@@ -30,7 +30,8 @@ def project(call: Call) -> Call:
         for n, text in enumerate(CAPTIONS[:2])
     ]
     write_table(PAIRS, build_frame(PAIRS, rows), "data/scenes/pairs.parquet")
-    Path("inputs/replies").mkdir(parents=True)
+    for name in ("replies", "prompts"):
+        Path("inputs", name).mkdir(parents=True)
     sets = ("--set", "negatives.backend=language_model", "--set", TARGET)
     assert call("config", "use", "default", *sets)[0] == 0
     return call

@@ -75,6 +75,35 @@ def test_a_model_that_does_not_load_does_not_stop_the_others(eval_call: Call, cl
     assert runs["tags.mlflow.runName"].tolist() == ["evaluate CLIP-ViT-B-32 on sugarcrepe"]
     assert eval_call(*command)[0] == 0  # nothing is scored again
     assert len(mlflow.search_runs(search_all_experiments=True)) == 1
+    before = Path("results/reproduce/bivlc.csv").read_text(encoding="utf-8")
+    assert eval_call(*command, "--limit", "8")[0] == 0
+    assert Path("results/reproduce/bivlc.csv").read_text(encoding="utf-8") == before
+    part = pd.read_csv("results/reproduce/limit-8/bivlc.csv", dtype=str, keep_default_na=False)
+    assert set(part["n"]) == {"", "8"}
+    assert (
+        eval_call(*command[:-4])[0] == 1
+    )  # neither model's weights are there: its figures are not the page's
+    cells = pd.read_csv("results/reproduce/bivlc.csv", dtype=str, keep_default_na=False)
+    assert set(cells["measured"]) == {""}
+
+
+def test_a_call_that_measures_nothing_ends_with_exit_code_1(eval_call: Call) -> None:
+    Path("broken").mkdir()
+    Path("broken/open_clip_config.json").write_text("{}")
+    code, out, _ = eval_call(
+        "reproduce",
+        "bivlc:T3",
+        "--data",
+        "data",
+        "--images",
+        "images",
+        "--model",
+        "CLIP_COCO=open_clip:broken",
+    )
+    assert code == 1
+    assert out.endswith("Nothing was measured.\n")
+    Path("authors").mkdir()
+    assert eval_call("reproduce", "bivlc:T3", "--released", "authors")[0] == 1
 
 
 def test_the_authors_files_alone_give_their_rows(eval_call: Call) -> None:

@@ -110,3 +110,10 @@ def test_a_wrong_profile_leaves_the_old_file(
         write_profile(name, sets, project)
     assert path.read_bytes() == (ROOT / "params" / "default.yaml").read_bytes()
     assert sorted(p.name for p in project.iterdir()) == ["params", "params.yaml"]
+
+
+def test_the_header_of_the_default_params_names_every_profile() -> None:
+    header = (ROOT / "params/default.yaml").read_text(encoding="utf-8").partition("\nprofile:")[0]
+    named = re.search(r"`caramel config use NAME` \((.*?)\)", header)
+    assert named is not None
+    assert sorted(named[1].split(", ")) == sorted(PROFILES)

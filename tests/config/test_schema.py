@@ -236,7 +236,16 @@ def test_what_a_search_tries_is_checked_as_what_a_method_has_of_its_own() -> Non
         ({"asha": {"first": 1, "factor": 1}}, "finetune.search.asha.factor = 1"),
         ({"asha": {"frst": 1, "first": 1, "factor": 2}}, "asha.frst: unknown key; did you mean 'first'?"),
         ({"seeds": []}, "finetune.search.seeds = []"),
+        (
+            {"space": {"ce_clip": {"batch_size": [32, 400]}}, "selection_metric": "contrastive"},
+            "ce_clip: 'batch_size' cannot be searched with selection_metric: contrastive",
+        ),
+        (
+            {"space": {"ce_clip": {"negatives": [1, 2]}}, "selection_metric": "contrastive"},
+            "ce_clip: 'negatives' cannot be searched with selection_metric: contrastive",
+        ),
     ):
+        values["finetune"]["selection_metric"] = changes.pop("selection_metric", "group")
         values["finetune"]["search"] = {"space": space, **rest, **changes}  # type: ignore[dict-item]
         with pytest.raises(ConfigError) as stopped:
             parse_config(values, "params.yaml")

@@ -21,6 +21,9 @@ from caramel.io.safe_yaml import read_yaml
 DEFAULT = read_yaml(Path(__file__).parents[2] / "params" / "default.yaml", "")
 
 
+SOURCE = {"synthesize__method": "draw", "assemble__positives": "source"}
+
+
 def config(**sets: Any) -> Config:
     """Return the default params with other values, by key with ``__`` for the dot."""
     values = copy.deepcopy(DEFAULT)
@@ -33,7 +36,7 @@ def config(**sets: Any) -> Config:
 @pytest.fixture
 def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    for name in ("zero_shot", "replies"):
+    for name in ("zero_shot", "replies", "prompts"):
         (tmp_path / "inputs" / name).mkdir(parents=True)
     return tmp_path
 
@@ -76,6 +79,18 @@ def test_the_default_names_nothing_that_is_missing() -> None:
             "needs a train_generator.patch_size that divides 24.* 16 does not",
         ),
         ({"synthesize__method": "draw"}, "assemble.positives = 'drawn' needs synthesize.method = 'edit'"),
+        (
+            {**SOURCE, "finetune__rows": "pairs", "assemble__training": "all"},
+            "assemble.training = 'all' needs finetune.rows = 'negatives' for 'pairs_unpaired'",
+        ),
+        (
+            {**SOURCE, "scenes__source": "sugarcrepe", "scenes__val_test_frac": [0.2, 0.8]},
+            r"scenes.val_test_frac = \[0.2, 0.8\] leaves no image to train on",
+        ),
+        (
+            {"filter_images__judge": "none", "synthesize__grid_judge": None},
+            "synthesize.grid has several settings, and judge 'none' compares none of them",
+        ),
         ({"evaluate__models": ["dul:x"]}, "evaluate.models = 'dul:x': .*family cannot be determined"),
         ({"evaluate__models": ["dual:nowhere/at/all"]}, "evaluate.models = 'dual:nowhere/at/all': "),
         (

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
-from small_releases import write_sugarcrepe
+from small_releases import write_release, write_sugarcrepe
 
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.evaluation import evaluate as evaluating
@@ -17,6 +17,7 @@ from caramel.evaluation.benchmark_source import BenchmarkSource
 from caramel.evaluation.evaluate import Evaluation, run_evaluation, take_turns
 from caramel.evaluation.preflight import find_problems
 from caramel.evaluation.scores import encoding
+from caramel.interfaces.benchmark import Task
 from caramel.interfaces.settings import Compute, Execution
 from caramel.models.specs import open_model
 from caramel.runtime.ray import sharded_map, trials
@@ -343,3 +344,26 @@ def test_ray_gives_the_same_tables_as_one_process(source: BenchmarkSource, clip_
         execution=Execution("ray", Path("trials of two"), 1.0),
     )
     pd.testing.assert_frame_equal(grid.metrics[grid.metrics["model"] == "tiny"], inline.metrics)
+
+
+def test_each_benchmark_is_read_once_for_all_models(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, families: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    names = ("sugarcrepe", "sugarcrepe_pp", "vg_relation", "vg_attribution", "whatsup_a")
+    sources = [BenchmarkSource(n, str(write_release(tmp_path / n, n)), str(tmp_path / n)) for n in names]
+    for name in names:
+        (tmp_path / name / "1.png").write_bytes(jpeg(len(name)))
+    reads: list[str] = []
+    read = evaluating.read_task
+
+    def count_read(where: BenchmarkSource, limit: int | None = None) -> Task:
+        reads.append(where.benchmark)
+        return read(where, limit)
+
+    monkeypatch.setattr(evaluating, "read_task", count_read)
+    run_evaluation(["a=counting:16", "b=counting:8"], sources, **SETTINGS)  # type: ignore[arg-type]
+    assert sorted(reads) == sorted(names)
+    run_evaluation(["c=counting:4"], sources, **SETTINGS)  # type: ignore[arg-type]
+    assert sorted(reads) == sorted(2 * names), "nothing of an evaluation stays in memory after it"

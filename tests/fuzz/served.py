@@ -118,7 +118,8 @@ def replies() -> None:
         out = asked(server.url, Path("work/replies"), pairs, max_attempts=1)
     finally:
         server.close()
-    Path("inputs/replies").mkdir(parents=True)
+    for name in ("replies", "prompts"):
+        Path("inputs", name).mkdir(parents=True)
     shutil.copy(out / "replies.parquet", "inputs/replies")
     Path("work/replies/r.sqlite").rename("work/replies/replies.sqlite")
     shutil.rmtree(out)

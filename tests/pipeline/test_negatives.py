@@ -37,6 +37,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServ
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.delenv("DVC_ROOT", raising=False)
     monkeypatch.chdir(tmp_path)
+    Path("inputs/prompts").mkdir(parents=True)
     pairs = pairs_of(CAPTIONS).assign(scene=None, split="train", source="test")
     write_table(PAIRS, build_frame(PAIRS, pairs), "data/scenes/pairs.parquet")
     server = ChatServer(obliging)
@@ -137,6 +138,7 @@ def test_a_writer_that_is_trained_here_writes_of_the_world_and_its_errors_are_co
 ) -> None:
     monkeypatch.delenv("DVC_ROOT", raising=False)
     monkeypatch.chdir(tmp_path)
+    Path("inputs/prompts").mkdir(parents=True)
     source = sample_pairs(
         counts={"train": 6, "test": 2}, num_objects=(1, 2), allow_unmentioned_objects=False, unseen_frac=0, typical_color_prob=0.5,
         absolute_positions=0.5, group_size=2, seed=1, put=lambda *_, **__: None,

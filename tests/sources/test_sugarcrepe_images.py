@@ -1,5 +1,7 @@
 import hashlib
 import json
+import os
+from pathlib import Path
 
 import pytest
 from paper_inputs import write_coco, write_sugarcrepe
@@ -8,7 +10,8 @@ from stored_images import Taken
 
 from caramel.errors import DataError
 from caramel.sources.folders import read_pairs
-from caramel.sources.sugarcrepe_images import read_benchmark_pairs
+from caramel.sources.sugarcrepe_files import read_captions
+from caramel.sources.sugarcrepe_images import _find_edit_type, _infer_types, read_benchmark_pairs
 
 SETTINGS = {"val_test_frac": (0.2, 0.8), "seed": 1}
 
@@ -95,3 +98,62 @@ def test_a_folder_without_rows_or_files_is_refused(folder, tmp_path):
         read(folder)
     with pytest.raises(DataError, match="is not a folder"):
         read(tmp_path / "none")
+
+
+def test_an_image_that_the_sums_do_not_list_is_refused_and_a_blank_line_is_not_an_error(folder):
+    images = folder / "images"
+    sums = [f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.name}" for p in sorted(images.glob("*.jpg"))]
+    (images / "SHA256SUMS").write_text("\n".join(sums) + "\n\n")
+    read(folder)
+    (images / "SHA256SUMS").write_text("\n".join(sums[1:]))
+    with pytest.raises(DataError, match=r"1 of 4 images .*\n.*000000000000.jpg' .*: not in SHA256SUMS"):
+        read(folder)
+
+
+EDITS = {
+    "swap_att": "a white dog {n} and a black cat",
+    "replace_obj": "a black horse {n} and a white cat",
+    "add_att": "a black wet dog {n} and a white cat",
+}
+
+
+def write_edits(folder, subtype, edits):
+    """Write 40 rows of a subtype with the edits of another one, no row of which is in another file."""
+    rows = {
+        str(n): {
+            "filename": f"{n % 4:012d}.jpg",
+            "caption": f"a black dog {n} and a white cat",
+            "negative_caption": EDITS[edits].format(n=n),
+        }
+        for n in range(40)
+    }
+    (folder / f"{subtype}.json").write_text(json.dumps(rows))
+
+
+@pytest.mark.parametrize(("subtype", "edits"), [(s, e) for s in EDITS for e in EDITS], ids=lambda name: name)
+def test_a_json_with_the_edits_of_another_type_is_refused(folder, subtype, edits):
+    for path in folder.glob("*.json"):
+        path.unlink()
+    write_edits(folder, subtype, edits)
+    if subtype == edits:
+        assert len(read(folder)[0].pairs) == 40
+        return
+    named, shown = subtype.partition("_")[0], edits.partition("_")[0]
+    with pytest.raises(
+        DataError, match=rf"{subtype}\.json' holds hard negatives of type {shown}, .* not {named}"
+    ):
+        read(folder)
+
+
+def test_the_released_files_show_their_types(released_captions):
+    for subtype, rows in released_captions.groupby("subtype"):
+        edits = [_find_edit_type(*row) for row in zip(rows["caption"], rows["negative_caption"], strict=True)]
+        assert _infer_types(edits) == [subtype.partition("_")[0]], subtype
+
+
+@pytest.fixture(params=["sugarcrepe", "sugarcrepe_pp", "sugarcrepe_unrefined"])
+def released_captions(request):
+    folder = Path(os.environ.get("CARAMEL_DATA", ""), request.param)
+    if "CARAMEL_DATA" not in os.environ or not folder.is_dir():
+        pytest.skip(f"CARAMEL_DATA names no folder with {request.param}/")
+    return read_captions(folder)

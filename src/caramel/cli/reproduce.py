@@ -53,7 +53,11 @@ from caramel.utils.resampling import Bootstrap
 @click.option(
     "--out", type=FOLDER, default="results/reproduce", show_default=True, help="Folder to write to."
 )
-@click.option("--limit", type=click.IntRange(1), help="Score only the first instances of each benchmark.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    help="Score only the first instances of each benchmark; the results go to --out/limit-N.",
+)
 @add_missing_option
 @click.option(
     "--dry-run",
@@ -79,8 +83,9 @@ def reproduce_tables(
     """Measure published tables again, beside their figures.
 
     Scores the models of the tables' rows as `caramel eval` does, each with an MLflow run, and writes PAPER.md and
-    PAPER.csv to --out. A model or benchmark that is missing or fails is reported, and the others are scored. The same
-    command continues an interrupted one. --released adds what the authors' own result files give.
+    PAPER.csv to --out. A model or benchmark that is missing or fails is reported, and the others are scored; the exit
+    code is 1 if nothing was measured. The same command continues an interrupted one. --released adds what the authors'
+    own result files give.
 
     \b
     Tables: sugarcrepe:T8, sugarcrepe_pp:T2 to T8 and T12 to T20, crepe:T9 to T16, bivlc:T2 to T5.
@@ -112,14 +117,18 @@ def reproduce_tables(
         entries = list_missing(requested, inputs)
         echo("\n".join(entries) if entries else "Nothing is missing.")
         sys.exit(1 if entries else 0)
-    for line in compute_released(requested, inputs, out, bootstrap):
-        echo(line)
+    if limit is not None:
+        out /= f"limit-{limit}"
+    n_read = compute_released(requested, inputs, out, bootstrap, echo)
     trials = list_trials(requested, models) if data is not None else []
     scorer = partial(score_models, compute=compute, bootstrap=bootstrap, limit=limit)
     problems = score_trials(trials, inputs, out, scorer, echo)
     for key in dict.fromkeys(table.key for table in requested):
         of_paper = select_tables(list_tables(key), [table.name for table in requested], models, out)
         echo(f"Wrote {' and '.join(map(str, write_paper(of_paper, models, out, problems)))}.")
+    if not n_read and len(problems) == len(trials):
+        echo("Nothing was measured.")
+        sys.exit(1)
 
 
 def _resolve(folder: Path | None) -> Path | None:

@@ -21,6 +21,7 @@ from caramel.registry import (
     GENERATORS,
     JUDGES,
     LANGUAGE_MODELS,
+    METHODS,
     SCORERS,
     SOURCES,
     TEXT_JUDGES,
@@ -133,6 +134,8 @@ def _iter_model_problems(config: Config) -> Iterator[str]:
         yield f"{key}.max_cost = {model.max_cost:g} needs price_per_mtok_in or price_per_mtok_out: at a price of 0 it is never reached"
     if not is_there(model.replies):
         yield f"{key}.replies = {model.replies!r}: no such file or folder"
+    if not is_there(model.prompts):
+        yield f"{key}.prompts = {model.prompts!r}: no such folder"
     if model.propose == "choose" and (section.spacy_model is None or model.compose != "edit"):
         yield f"{key}.propose = 'choose' needs negatives.spacy_model, which finds what can be changed, and {key}.compose = 'edit'"
     if model.wordnet is not None and not is_there(model.wordnet):
@@ -183,8 +186,31 @@ def _iter_conflicts(config: Config) -> Iterator[str]:
 
     if config.assemble.training == "all" and config.assemble.positives == "drawn":
         yield "assemble.training = 'all' needs assemble.positives = 'source': not every pair has a drawn image"
+    of_negatives = [variant for variant in config.finetune.variants if METHODS[variant].negatives]
+    if config.assemble.training == "all" and config.finetune.rows == "pairs" and of_negatives:
+        yield (
+            f"assemble.training = 'all' needs finetune.rows = 'negatives' for {of_negatives[0]!r}: not every pair has a "
+            f"negative"
+        )
+    if (
+        config.scenes.source != "world"
+        and config.assemble.training != "none"
+        and sum(config.scenes.val_test_frac) > 1 - 1e-9
+    ):
+        yield (
+            f"scenes.val_test_frac = {list(config.scenes.val_test_frac)} leaves no image to train on: take shares whose sum "
+            f"is below 1, or set assemble.training = 'none'"
+        )
     if config.filter_images.judge == "none" and config.filter_images.faithfulness_threshold is None:
         yield "filter_images.judge = 'none' has nothing to calibrate: set filter_images.faithfulness_threshold to 0.0"
+    grid = config.synthesize.grid
+    if (config.synthesize.grid_judge or config.filter_images.judge) == "none" and len(grid.guidance) * len(
+        grid.steps
+    ) > 1:
+        yield (
+            "synthesize.grid has several settings, and judge 'none' compares none of them: give one value each of guidance "
+            "and steps, or set synthesize.grid_judge"
+        )
 
 
 def _iter_people_conflicts(config: Config) -> Iterator[str]:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,6 +130,7 @@ def run_evaluation(
             "store": os.path.realpath(store),
         },
     )
+    _read_items.cache_clear()
     in_turn = dict(zip(order, results, strict=True))
     folders = [in_turn[entry].folder for entry in range(len(points))]
     scored, answered, judged = (
@@ -217,7 +218,7 @@ def evaluate_model(
     return {**select_overall_metrics(metrics), "failed": failed}
 
 
-@lru_cache(4)  # a worker scores one model after the other on the same benchmarks
+@cache  # a worker scores one model after the other on all benchmarks; cleared when the evaluation ends
 def _read_items(source: str, content: str, limit: int | None, with_images: bool) -> tuple[Task, list[bytes]]:
     """Return the scorable task of a source (JSON) and its image keys; ``content`` is the hash in the trial's point."""
     where = BenchmarkSource(**json.loads(source))

@@ -37,12 +37,12 @@ def save_images(
             programs ignore the orientation that a photograph states.
 
     Raises:
-        DataError: images are missing, do not decode, or have another size or hash than is known of them. One
-            message lists all of them.
+        DataError: images are missing, do not decode, have another size or hash than is known of them, or are not in a
+            file of sums that is there. One message lists all of them.
     """
     broken, near_names, sums = [], NearNames(), _read_sums(folder)
     for name, row in named_by.items():
-        image = _read_image(folder, name, near_names, (sizes or {}).get(name), sums.get(name))
+        image = _read_image(folder, name, near_names, (sizes or {}).get(name), sums)
         if isinstance(image, str):
             broken.append(f"{format_value(name)}{f' ({row})' if row else ''}: {image}")
         else:
@@ -56,7 +56,7 @@ def save_images(
 
 
 def _read_image(
-    folder: Path, name: str, near_names: NearNames, size: Size | None, sha256: str | None
+    folder: Path, name: str, near_names: NearNames, size: Size | None, sums: Mapping[str, str] | None
 ) -> tuple[bytes, int, int] | str:
     """Return the file's bytes, width and height in pixels, or a description of the problem."""
     if not is_inside_folder(name):
@@ -66,7 +66,9 @@ def _read_image(
         if path is None:
             return near_names.explain_missing(folder / name)
         data = path.read_bytes()
-        if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        if sums is not None and name not in sums:
+            return f"not in {SUMS}, which lists the other images"
+        if sums is not None and hashlib.sha256(data).hexdigest() != sums[name]:
             return f"another file than the one that {SUMS} names (its SHA-256 differs)"
         width, height = check_image(data, name)
     except DataError as error:
@@ -78,15 +80,18 @@ def _read_image(
     return data, width, height
 
 
-def _read_sums(folder: Path) -> dict[str, str]:
-    """Return name -> SHA-256 of the files of sums in the folder and in its ``images/``.
+def _read_sums(folder: Path) -> dict[str, str] | None:
+    """Return name -> SHA-256 of the files of sums in the folder and in its ``images/``; None if there is no such file.
 
     Raises:
         DataError: a line is not a sum and a name.
     """
+    paths = [path for path in (folder / SUMS, folder / "images" / SUMS) if path.is_file()]
     sums: dict[str, str] = {}
-    for path in (folder / SUMS, folder / "images" / SUMS):
-        for number, line in enumerate(iter_lines(path) if path.is_file() else (), start=1):
+    for path in paths:
+        for number, line in enumerate(iter_lines(path), start=1):
+            if not line.strip():
+                continue
             digest, _, name = line.strip().partition(" ")
             if len(digest) != 64 or not set(digest) <= set("0123456789abcdef") or not name.strip():
                 raise DataError(
@@ -94,4 +99,4 @@ def _read_sums(folder: Path) -> dict[str, str]:
                     f"Write the file with `sha256sum`, or remove it."
                 )
             sums[name.strip().removeprefix("*").removeprefix("./").removeprefix("images/")] = digest
-    return sums
+    return sums if paths else None

@@ -58,7 +58,7 @@ def read_pairs(
     if len(sources) != 1:
         raise DataError(_format_source_error(data_dir, sources))
     if sources[0] == "SugarCrepe files":
-        return read_benchmark_files(folder, val_test_frac, seed)
+        return build_benchmark_source(read_captions(folder), val_test_frac, seed)
     return _read_captioned_images(folder, sources[0], val_test_frac, seed, put)
 
 
@@ -90,9 +90,8 @@ def _format_source_error(data_dir: str, sources: list[str]) -> str:
     return f"{data_dir!r} contains no source of a known format. Expected one of:\n{format_items(looked)}"
 
 
-def read_benchmark_files(folder: Path, val_test_frac: tuple[float, float], seed: int) -> Source:
-    """Return the pairs of SugarCrepe(++) files, split by image, without their images. Duplicate rows are rejects."""
-    rows = read_captions(folder)
+def build_benchmark_source(rows: pd.DataFrame, val_test_frac: tuple[float, float], seed: int) -> Source:
+    """Return the pairs of ``read_captions``, split by image, without their images. Duplicate rows are rejects."""
     rows, rejects = split_duplicates(rows, ["subtype", "image_id", "caption", "caption2", "negative_caption"])
     source = "sugarcrepe" if rows["caption2"].isna().all() else "sugarcrepe_pp"
     pairs = _build_pairs(rows, assign_splits(rows["image_id"].tolist(), val_test_frac, seed), source)

@@ -85,7 +85,7 @@ class Objective:
         It has a graph if the batch is encoded whole in one process. Otherwise its gradient is already in the
         weights. In a group, ``batch`` has the rows of this process, and the loss is that of all rows.
         """
-        parts = self._split_batch(batch)
+        parts = batch.split_rows(self._rows)
         if len(parts) == 1 and self._group.size == 1:
             return self._compute_method_loss(batch, self._encode_part(self._clip, batch))
         encoders = [partial(self._encode_part, self._clip, part) for part in parts]
@@ -96,10 +96,6 @@ class Objective:
         weights = self._clip.model.parameters()
         self._group.all_reduce_gradients([weight.grad for weight in weights if weight.grad is not None])
         return batch_loss
-
-    def _split_batch(self, batch: Batch) -> list[Batch]:
-        rows = self._rows or len(batch.texts)
-        return [batch.slice_rows(slice(start, start + rows)) for start in range(0, len(batch.texts), rows)]
 
     def _encode_part(self, clip: Clip, part: Batch) -> Features:
         # Each part has its own context: a context caches cast weights, with or without their gradient.
@@ -114,7 +110,7 @@ class Objective:
             teacher_clip = replace(self._clip, model=self.modules["teacher"])
             with torch.no_grad():
                 local_features = join_features(
-                    [self._encode_part(teacher_clip, part) for part in self._split_batch(batch)]
+                    [self._encode_part(teacher_clip, part) for part in batch.split_rows(self._rows)]
                 )
                 teacher = self._group.gather_features(local_features)
             encoded = replace(encoded, teacher=teacher)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, Decimal, localcontext
 from functools import lru_cache
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ LEAST_GUESS_P = 1 / (GUESS_FLIPS + 1)  # the smallest p that this number of draw
 EXHAUSTIVE = 13  # up to this number of differing clusters all 2**n sign flips are taken
 Some = Floats | float
 _BLOCK = 2**22  # weights in memory at a time: 32 MB
+_DRAWING = Lock()  # ``lru_cache`` lets all threads compute what none has yet
 _SIGNS = 4_000_000  # signs of guesses in memory at a time
 
 
@@ -83,8 +85,14 @@ def _iter_bootstrap_weights(count: int, resamples: int, seed: int) -> Iterator[F
         yield rng.multinomial(count, share, size=min(block, resamples - start)).astype(float)
 
 
-@lru_cache(2)  # all figures of a benchmark use the same samples
 def _get_bootstrap_weights(count: int, resamples: int, seed: int) -> Floats:
+    """Return the weights as one array; threads that need the same ones wait for the first, and share them."""
+    with _DRAWING:
+        return _draw_bootstrap_weights(count, resamples, seed)
+
+
+@lru_cache(2)  # all figures of a benchmark use the same samples
+def _draw_bootstrap_weights(count: int, resamples: int, seed: int) -> Floats:
     return np.concatenate([*_iter_bootstrap_weights(count, resamples, seed)])
 
 

@@ -1,5 +1,8 @@
 """Variants of one base, with training seeds, against each other."""
 
+import time
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,6 +12,8 @@ from caramel.errors import DataError
 from caramel.evaluation.external.rows import SCORES
 from caramel.evaluation.results.comparison import compare_forms, compare_variants, find_leaders
 from caramel.evaluation.results.run_hits import RunHits, compute_run_hits
+from caramel.utils import stats
+from caramel.utils.arrays import Floats
 from caramel.utils.resampling import Bootstrap
 
 
@@ -125,3 +130,25 @@ def test_the_leader_of_a_column_beats_every_other_after_holm_over_the_table() ->
     p["a", "c", first] = 0.026  # 0.052 after Holm, and all behind it
     assert find_leaders(values, tested) == set()
     assert find_leaders({first: {"a": 0.9}}, tested) == set(), "nothing was tested"
+
+
+def test_pairs_compared_in_threads_have_the_rows_of_pairs_compared_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    models = pd.concat([scored(name, seed, lift=seed / 10) for seed, name in enumerate("abcdef")])
+    draws: list[int] = []
+    draw = stats._iter_bootstrap_weights
+
+    def count_draw(count: int, resamples: int, seed: int) -> Iterator[Floats]:
+        draws.append(count)
+        time.sleep(0.05)  # until the other threads want the same weights
+        return draw(count, resamples, seed)
+
+    monkeypatch.setattr(stats, "_iter_bootstrap_weights", count_draw)
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    stats._draw_bootstrap_weights.cache_clear()
+    threaded = compare(models)
+    assert len(draws) == len(set(draws)), "threads share the samples"
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    pd.testing.assert_frame_equal(compare(models), threaded)
+    assert len(threaded["a"].unique()) == 5

@@ -129,7 +129,7 @@ def test_a_tokenizer_that_the_package_cannot_read_is_an_error(model: CausalLangu
 def test_a_real_model_answers_in_the_form_of_a_prompt_at_a_temperature_that_gives_garbage_else() -> None:
     model, prompt = load_causal_model(str(SMOLLM2), max_connections=4), load_prompt("replace_obj_propose")
     messages = prompt.build_messages({"sentence": "A dog runs on the beach.", "object": "dog"}, 2)
-    requests = [Request(messages, 1.5, seed, 24, prompt.schema_text, min_p=0.1) for seed in range(3)]
+    requests = [Request(messages, 1.5, seed, 24, prompt.format_schema_text(), min_p=0.1) for seed in range(3)]
     outputs = answers(model, requests)
     complete = [output for output in outputs.values() if output.finish_reason == "stop"]
     assert complete

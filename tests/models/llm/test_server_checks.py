@@ -81,7 +81,8 @@ def test_a_real_server_applies_truncation_and_the_schema(
     prompt = load_prompt("replace_obj_propose")
     messages = prompt.build_messages({"sentence": "A dog runs on the beach.", "object": "dog"}, 1)
     requests = [
-        Asked(messages, 1.5, seed, 32, prompt.schema_text, top_p=0.95, min_p=0.1) for seed in range(2)
+        Asked(messages, 1.5, seed, 32, prompt.format_schema_text(), top_p=0.95, min_p=0.1)
+        for seed in range(2)
     ]
     with serve_gguf(path, tmp_path / "log", slots=2) as url:
         outputs = answers(load_chat_model(f"m@{url}", max_connections=2, workers=0), requests)

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -156,3 +157,49 @@ def test_images_are_padded_to_a_square_in_the_mean_colour() -> None:
         (255, 0, 0),
         (127, 63, 0),
     ]
+
+
+# Names of the tensors, a layer each, as the authors' classes give them: T5 of transformers, and LLaVA's CLIPVisionTower,
+# whose CLIPVisionModel held a vision_model. They are written out so that a newer transformers cannot rename them.
+T5_NAMES = """
+encoder.block.N.layer.0.SelfAttention.{q,k,v,o}.weight encoder.block.N.layer.0.layer_norm.weight
+encoder.block.N.layer.0.SelfAttention.relative_attention_bias.weight encoder.block.N.layer.1.layer_norm.weight
+encoder.block.N.layer.1.DenseReluDense.{wi_0,wi_1,wo}.weight encoder.final_layer_norm.weight
+decoder.block.N.layer.0.SelfAttention.{q,k,v,o}.weight decoder.block.N.layer.0.layer_norm.weight
+decoder.block.N.layer.0.SelfAttention.relative_attention_bias.weight decoder.block.N.layer.1.layer_norm.weight
+decoder.block.N.layer.1.EncDecAttention.{q,k,v,o}.weight decoder.block.N.layer.2.layer_norm.weight
+decoder.block.N.layer.2.DenseReluDense.{wi_0,wi_1,wo}.weight decoder.final_layer_norm.weight
+shared.weight encoder.embed_tokens.weight decoder.embed_tokens.weight lm_head.weight
+mm_projector.{0,2}.{weight,bias}
+"""
+TOWER_NAMES = """
+embeddings.class_embedding embeddings.patch_embedding.weight embeddings.position_embedding.weight
+pre_layrnorm.{weight,bias} post_layernorm.{weight,bias}
+encoder.layers.N.self_attn.{q_proj,k_proj,v_proj,out_proj}.{weight,bias}
+encoder.layers.N.layer_norm1.{weight,bias} encoder.layers.N.layer_norm2.{weight,bias}
+encoder.layers.N.mlp.fc1.{weight,bias} encoder.layers.N.mlp.fc2.{weight,bias}
+"""
+
+
+def expand_names(text: str) -> set[str]:
+    """Return the words of a text with their braces expanded, as a shell does."""
+    names = text.split()
+    while any("{" in name for name in names):
+        names = [
+            name.replace("{" + group + "}", part, 1)
+            for name in names
+            for group in [name.partition("{")[2].partition("}")[0]]
+            for part in group.split(",")
+        ]
+    return set(names)
+
+
+def test_the_tensors_have_the_names_of_the_released_files() -> None:
+    settings = {**T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False, "vocab_size": 20}
+    config = ClipFlanT5Config(**settings, vision_config=TOWER, decoder_start_token_id=0)
+    names = {
+        re.sub(r"(block|layers)\.\d+\.", r"\1.N.", name)
+        for name in ClipFlanT5(config).state_dict(keep_vars=True)
+    }
+    tower = {f"vision_tower.vision_tower.vision_model.{name}" for name in expand_names(TOWER_NAMES)}
+    assert names == expand_names(T5_NAMES) | tower

@@ -1,21 +1,39 @@
 """Measured figures stand beside the published ones: from the authors' files to the last digit, and with gaps."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from released import BIVLC, released
 
+from caramel.errors import BackendError, ConfigError, DataError, ResourceError, TrialError
+from caramel.evaluation.evaluate import Evaluation
 from caramel.report.reproduction.roster import find_table, read_models, resolve_models
-from caramel.report.reproduction.runs import RELEASED, RUNS, Inputs, Trial, compute_released
+from caramel.report.reproduction.runs import (
+    MODEL_FILE,
+    RELEASED,
+    RUNS,
+    Inputs,
+    ScoredModel,
+    Scorer,
+    Trial,
+    compute_released,
+    hash_content,
+    score_trials,
+)
 from caramel.report.reproduction.tables import compare_cells, write_paper
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import build_frame, write_table
 from caramel.utils.resampling import Bootstrap
 
 
-def write_figures(out: Path, model: str, origin: str, rows: list[tuple[str, str, str, float, int]]) -> None:
-    """Write metrics of a model: benchmark, subset, metric, value and n."""
+def write_figures(
+    out: Path, model: str, origin: str, rows: list[tuple[str, str, str, float, int]], spec: str = ""
+) -> None:
+    """Write metrics of a model, by default of its spec in the roster: benchmark, subset, metric, value and n."""
+    spec = spec or read_models()[model].spec
     for benchmark in {row[0] for row in rows}:
         records = [
             {"model": model, "benchmark": b, "subset": s, "metric": m, "value": v, "ci_low": v, "ci_high": v}
@@ -26,6 +44,8 @@ def write_figures(out: Path, model: str, origin: str, rows: list[tuple[str, str,
         folder = Trial(model, "", benchmark).locate_results(out, origin)
         folder.mkdir(parents=True)
         write_table(METRICS, build_frame(METRICS, records), folder / "metrics.parquet")
+        if origin == RUNS:
+            (folder / MODEL_FILE).write_text(json.dumps(asdict(ScoredModel(spec, hash_content(spec)))))
 
 
 def test_the_authors_files_give_bivlcs_tables_to_the_last_digit(tmp_path: Path) -> None:
@@ -33,14 +53,20 @@ def test_the_authors_files_give_bivlcs_tables_to_the_last_digit(tmp_path: Path) 
     tables = [find_table(name) for name in names]
     models = resolve_models(tmp_path, ())
     inputs = Inputs(None, None, models, released(BIVLC), "fail")
-    lines = compute_released(tables, inputs, tmp_path, Bootstrap(100, 0))
+    lines: list[str] = []
+    assert compute_released(tables, inputs, tmp_path, Bootstrap(100, 0), lines.append) == 7
     assert sum(": computed from" in line for line in lines) == 7
     assert len([line for line in lines if "was not read" in line]) == 3  # published, and not among our copies
     cells = pd.concat([compare_cells(table, models, tmp_path) for table in tables])
     known = cells[cells["measured"] != ""]
     assert known.groupby("table").size().to_dict() == {"Table 3": 24, "Table 4": 27, "Table 5": 5}
     assert known["measured"].tolist() == known["published"].tolist()
-    assert set(known["difference"]) == {"+0.00"}
+    whole = known["n"] == known["n_published"]
+    assert set(known["difference"][whole]) == {"+0.00"}
+    assert set(known["difference"][~whole]) == {
+        ""
+    }  # their files of SugarCrepe have a row more than the release
+    assert set(zip(known["benchmark"][~whole], known["n"][~whole], strict=True)) == {("sugarcrepe", 7512)}
     page, csv = write_paper(tables, models, tmp_path, {})
     assert "| CLIP\\_COCO | 84.66 / – | 82.75 / 82.75 (+0.00) |" in page.read_text(encoding="utf-8")
     assert len(pd.read_csv(csv)) == sum(len(table.cells) for table in tables)
@@ -115,3 +141,69 @@ def test_a_page_without_any_figure_holds_the_published_ones(tmp_path: Path, name
     text = page.read_text(encoding="utf-8")
     assert all(f"{value} / –" in text for value in table.cells["value"])
     assert pd.read_csv(csv, dtype=str)["published"].tolist() == table.cells["value"].tolist()
+
+
+def read_measured(out: Path, spec: str) -> set[str]:
+    """Return the figures of CLIP ViT-B/32 in a page, with a spec in place of the roster's."""
+    models = resolve_models(out, (f"CLIP ViT-B/32={spec}",) if spec else ())
+    cells = compare_cells(find_table("bivlc:T3"), models, out)
+    return {*cells["measured"][cells["model"] == "CLIP ViT-B/32"]} - {""}
+
+
+def test_figures_of_another_spec_or_of_other_weights_are_not_those_of_the_model(tmp_path: Path) -> None:
+    weights = tmp_path / "mine.pt"
+    weights.write_bytes(b"first")
+    spec = f"open_clip:ViT-B-32:{weights}"
+    write_figures(tmp_path, "CLIP ViT-B/32", RUNS, [("bivlc", "all", "i2t", 0.5, 2933)], spec)
+    assert read_measured(tmp_path, spec) == {"50.00"}
+    assert read_measured(tmp_path, "") == set()
+    weights.write_bytes(b"second")
+    assert read_measured(tmp_path, spec) == set()
+    weights.unlink()  # as where results of another machine are read
+    assert read_measured(tmp_path, spec) == {"50.00"}
+
+
+def test_the_spec_of_a_measured_figure_is_in_the_csv(tmp_path: Path) -> None:
+    write_figures(tmp_path, "CLIP ViT-B/32", RUNS, [("bivlc", "all", "i2t", 0.5, 2933)])
+    cells = compare_cells(find_table("bivlc:T3"), read_models(), tmp_path)
+    measured = cells["measured"] != ""
+    assert set(cells["spec"][measured]) == {read_models()["CLIP ViT-B/32"].spec}
+    assert set(cells["spec"][~measured]) == {""}
+
+
+def test_a_part_of_the_authors_file_has_no_difference(tmp_path: Path) -> None:
+    write_figures(tmp_path, "CLIP_COCO", RELEASED, [("bivlc", "all", "i2t", 0.5, 2000)])
+    cells = compare_cells(find_table("bivlc:T3"), read_models(), tmp_path)
+    assert set(cells["difference"][cells["measured"] != ""]) == {""}
+
+
+def raise_error(error: Exception) -> Scorer:
+    def score(*_: object) -> Evaluation:
+        raise error
+
+    return score
+
+
+@pytest.fixture
+def trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
+    """Return trials of two models that can be loaded, as far as their files tell."""
+    monkeypatch.setattr("caramel.report.reproduction.runs.missing_of", lambda spec: [])
+    return [Trial(name, read_models()[name].spec, "bivlc") for name in ("CLIP ViT-B/32", "CLIP RN50")]
+
+
+@pytest.mark.parametrize("error", [BackendError, DataError, TrialError, RuntimeError])
+def test_errors_of_models_are_the_reason_of_each(
+    tmp_path: Path, trials: list[Trial], error: type[Exception]
+) -> None:
+    inputs = Inputs(tmp_path, None, read_models(), None, "fail")
+    problems = score_trials(trials, inputs, tmp_path / "out", raise_error(error("no such weights")), list)
+    assert problems == {(trial.model, "bivlc"): "no such weights" for trial in trials}
+
+
+@pytest.mark.parametrize("error", [ConfigError, ResourceError, OSError])
+def test_an_error_that_is_of_no_model_ends_the_call(
+    tmp_path: Path, trials: list[Trial], error: type[Exception]
+) -> None:
+    inputs = Inputs(tmp_path, None, read_models(), None, "fail")
+    with pytest.raises(error, match="the server does not answer"):
+        score_trials(trials, inputs, tmp_path / "out", raise_error(error("the server does not answer")), list)

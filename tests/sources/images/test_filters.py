@@ -22,7 +22,7 @@ from caramel.sources.images.filters import (
     calibrate_and_filter,
     filter_images,
 )
-from caramel.sources.images.judges import ReadingJudge
+from caramel.sources.images.judges import NoJudge, ReadingJudge
 from caramel.sources.world.drawing import draw_scene, encode_png
 from caramel.sources.world.scenes import Scene, SceneObject
 
@@ -234,3 +234,22 @@ def test_the_original_image_of_the_source_is_compared_and_must_be_there() -> Non
     assert result.choices["chosen_by"].tolist() == ["stated"]
     with pytest.raises(DataError, match=r"positive image 'a' is missing.*ambiguity_test"):
         filtered({"a": [b"0.6"]}, **kwargs)
+
+
+def test_without_a_judge_the_shares_of_faithful_images_are_unknown() -> None:
+    found = filtered({"n": [picture(TREE)]}, judge=NoJudge(), second_judge=None)
+    candidates, negatives = found.metrics["candidates"], found.metrics["negatives"]
+    assert candidates["faithful"] is None
+    assert candidates["ambiguous_of_faithful"] is None
+    assert candidates["by_subtype"] == {"replace_att": {"n": 1, "faithful": None}}
+    assert negatives == {
+        **dict.fromkeys(("with_faithful", "with_faithful_and_clear", "ambiguous")),
+        **{"n": 1, "kept": 1},
+    }
+
+
+def test_without_a_judge_of_fit_a_judge_of_ambiguity_still_has_its_share() -> None:
+    reading = ReadingJudge(allow_unmentioned_objects=False)
+    found = filtered({"n": [picture(BLUE_CAR)]}, judge=NoJudge(), second_judge=None, ambiguity_judge=reading)
+    assert found.metrics["candidates"]["ambiguous_of_faithful"] == 0.0
+    assert found.metrics["candidates"]["faithful"] is None

@@ -95,3 +95,23 @@ def test_the_weights_kept_are_the_best_by_it(
     values = {step: value for step, name, value in curve if name == batch_accuracy.METRIC}
     assert set(values) == {1, 2, 3}
     assert compute_batch_accuracy(clip, examples, 8, "cpu", "fp32") == pytest.approx(max(values.values()))
+
+
+@pytest.mark.parametrize("name", ["infonce", "trohn_text", "trohn_img"])
+def test_micro_batches_give_the_same_and_no_pass_has_more_rows(
+    name: str, rows: Any, files: dict[str, bytes], clip_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clip = load_checkpoint(clip_folder)
+    examples = load_examples(clip, rows, files, method=METHODS[name])
+    whole = compute_batch_accuracy(clip, examples, 12, "cpu", "fp32")
+    sizes: list[int] = []
+    encode = batch_accuracy.encode_batch
+
+    def count_rows(clip: Any, method: Any, batch: Any) -> Any:
+        sizes.append(len(batch.texts))
+        return encode(clip, method, batch)
+
+    monkeypatch.setattr(batch_accuracy, "encode_batch", count_rows)
+    assert compute_batch_accuracy(clip, examples, 12, "cpu", "fp32", 2) == whole
+    assert sum(sizes) == len(examples)
+    assert max(sizes) == 2

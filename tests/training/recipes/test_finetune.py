@@ -308,3 +308,53 @@ def test_a_search_that_cannot_be_made_is_refused_before_the_first_trial(
     with pytest.raises(ConfigError, match=said):
         tuned(["infonce"], rows, clip_folder, tmp_path, search={**search, **changes})
     assert not (tmp_path / "trials").exists()
+
+
+def drop_val_images(table: Any) -> Any:
+    """Return a table whose val rows have no image of a negative."""
+    val = table["split"] == "val"
+    without = [[None] * len(names) for names in table.loc[val, "negative_image_ids"]]
+    images = table["negative_image_ids"].copy()
+    images[val] = pd.Series(without, index=images.index[val], dtype=object)
+    return table.assign(negative_image_ids=images)
+
+
+def test_without_val_rows_that_the_metric_can_use_the_last_weights_are_kept_and_the_card_says_so(
+    rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    changed(rows, drop_val_images)
+    settings = {"rows": "negatives", "selection_metric": "contrastive"}
+    found = tuned(["trohn_img"], rows, clip_folder, tmp_path, settings)
+    card = json.loads((tmp_path / "out" / "trohn_img-3" / "caramel.json").read_text())
+    assert card["kept"] == "last step"
+    kept = found.curves.loc[found.curves["kept"], "step"]
+    assert set(kept) == {found.curves["step"].max()}
+
+
+def test_a_search_whose_metric_no_val_row_can_give_is_refused_before_the_first_trial(
+    rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    changed(rows, drop_val_images)
+    settings = {"rows": "negatives", "selection_metric": "contrastive"}
+    search = {**SEARCH, "space": {"trohn_img": {"lr": [1e-5, 1e-2]}}}
+    with pytest.raises(
+        ConfigError, match=r"search\.space\.trohn_img: settings are selected by 'contrastive' on val"
+    ):
+        tuned(["trohn_img"], rows, clip_folder, tmp_path, settings, search=search)
+    assert not (tmp_path / "trials").exists()
+
+
+@pytest.mark.parametrize(("variant", "metric"), [("infonce", "group"), ("trohn_text", "contrastive")])
+def test_val_pairs_without_a_negative_do_not_stop_a_training_on_pairs(
+    variant: str, metric: str, rows: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    def empty_one(table: Any) -> Any:
+        lists = ["negative_image_ids", "negative_captions", "subtypes"]
+        last = table.index[-1]
+        for name in lists:
+            table.at[last, name] = []
+        return table
+
+    changed(rows, empty_one)
+    settings = {"selection_metric": metric}
+    assert not tuned([variant], rows, clip_folder, tmp_path, settings).curves.empty

@@ -54,6 +54,7 @@ class LanguageModel(Section):
     paraphraser: str | None
     name: str | None
     replies: str
+    prompts: str
     subtypes: Annotated[int, Field(ge=1, le=7)]
     examples: Annotated[int, Field(ge=0, le=7)]
     temperature: Annotated[float, Field(gt=0, le=1.5)]

@@ -98,6 +98,10 @@ class Search(Section):
 SHARED = {"variants", "seeds", "overrides", "nproc", "search", "rows", "selection_metric"}
 
 
+# Keys that determine the number of candidates of a batch, and so how high the metric ``contrastive`` is.
+EASIER = {"batch_size", "negatives"}
+
+
 class Finetune(Section):
     """Stage ``finetune``: variants × seeds."""
 
@@ -178,6 +182,11 @@ class Finetune(Section):
             raise ValueError(f"{idle[0]} is not among finetune.variants")
         common = {**info.data, "lora": info.data["lora"].model_dump()}
         for variant, space in search.space.items():
+            if info.data["selection_metric"] == "contrastive" and (easier := EASIER & set(space)):
+                raise ValueError(
+                    f"{variant}: {min(easier)!r} cannot be searched with selection_metric: contrastive, which is higher "
+                    f"among fewer candidates. Set it for all points in finetune or finetune.overrides"
+                )
             try:
                 tried = draw_points(space, search.draws, seed=search.seed, name=variant)
                 every = [

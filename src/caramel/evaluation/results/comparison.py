@@ -52,6 +52,7 @@ DIFFERENCE_COLUMNS = (
     *("benchmark", "a", "b", "subset", "metric"),
     *("difference", "ci_low", "ci_high", "p", "p_least"),
 )
+MOST_THREADS = 8  # that compare variants: each has signs of 36 MB
 FLIPS_PER_TEST = 100  # so that the smallest possible p is still about 1 % after Holm correction
 
 
@@ -191,7 +192,7 @@ def compare_variants(runs: RunHits, benchmark: Benchmark, *, bootstrap: Bootstra
         return _compute_corrected_rows([scored], len(hits[a]), bootstrap=bootstrap).assign(a=a, b=b)
 
     with threadpool_limits(1, user_api="blas"):  # threads of each product would wait for those of the others
-        compared = map_in_threads(compare_pair, list(combinations(hits, 2)))
+        compared = map_in_threads(compare_pair, list(combinations(hits, 2)), MOST_THREADS)
     parts = [comparison for comparison in compared if comparison is not None]
     columns = list(DIFFERENCE_COLUMNS)
     return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)

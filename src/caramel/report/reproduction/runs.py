@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 
 from caramel.benchmarks.image_files import check_images
-from caramel.errors import CaramelError
+from caramel.errors import BackendError, CaramelError, DataError, TrialError
 from caramel.evaluation.benchmark_source import (
     BenchmarkSource,
     Missing,
@@ -19,12 +21,19 @@ from caramel.evaluation.benchmark_source import (
 from caramel.evaluation.evaluate import Evaluation
 from caramel.evaluation.external import run_files
 from caramel.evaluation.external.runs import compute_file_metrics
-from caramel.models.specs import get_family, missing_of
+from caramel.io.files import write_text
+from caramel.io.output_paths import remove_file
+from caramel.models.specs import get_family, hash_content, mark_local_path, missing_of, parse_spec
 from caramel.registry import BENCHMARKS
 from caramel.report.reproduction.roster import PublishedTable, RosterModel, build_slug, read_papers
+from caramel.runtime.last_result import stamp_files
+from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.utils.resampling import Bootstrap
 
 RUNS, RELEASED = "runs", "released"  # folders of results: measured here, and from the authors' files
+MODEL_FILE = "model.json"  # beside the tables of a run: the spec that was scored and the hash of its weights
+# Errors that are of a model or a benchmark, RuntimeError being torch's. All others end the call.
+OF_A_MODEL = (BackendError, DataError, TrialError, RuntimeError)
 MOST_LINES = 4  # of the reason why a benchmark cannot be scored: it may list a thousand images
 NO_DATA = "no folder of benchmarks was given (--data)"
 Scorer = Callable[[Sequence[str], Sequence[BenchmarkSource]], Evaluation]
@@ -71,6 +80,52 @@ class Trial:
     def locate_results(self, out: Path, origin: str) -> Path:
         """Return the folder of its results."""
         return out / origin / self.slug / self.benchmark
+
+
+@dataclass(frozen=True)
+class ScoredModel:
+    """The model behind the results in a folder.
+
+    Attributes:
+        spec: what was scored.
+        weights: its ``hash_content``.
+    """
+
+    spec: str
+    weights: str
+
+    @classmethod
+    def read(cls, folder: Path) -> ScoredModel | None:
+        """Return the model of a folder's results; None if the folder does not say it.
+
+        Raises:
+            DataError: the file is broken.
+        """
+        path = folder / MODEL_FILE
+        if not path.is_file():
+            return None
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise DataError(
+                f"{path} is broken: {error}. Remove it and run the same command again."
+            ) from error
+
+    def is_model_of(self, spec: str) -> bool:
+        """Return whether a spec names this model; weights that are not on this machine are taken to be the same."""
+        return spec == self.spec and _hash_weights(spec) in (self.weights, parse_spec(spec).target)
+
+
+def _hash_weights(spec: str) -> str:
+    """Return ``hash_content`` of a spec; files are read again only if they were written since."""
+    local = mark_local_path(spec)
+    return _hash_content_once(spec, stamp_files(local.path) if isinstance(local, LocalFile) else "")
+
+
+@cache
+def _hash_content_once(spec: str, stamp: str) -> str:
+    """Return ``hash_content`` of a spec; ``stamp`` changes with its files."""
+    return hash_content(spec)
 
 
 def list_trials(tables: Sequence[PublishedTable], models: Mapping[str, RosterModel]) -> list[Trial]:
@@ -120,7 +175,7 @@ def score_trials(
     A model that does not load, or a benchmark that cannot be read, does not keep the others from being scored. The
     models of a benchmark are scored together, so that its images are checked once. If that fails, they are scored
     one by one; ``score`` does not repeat finished trials. An interrupted call is therefore continued by the same
-    call.
+    call. An error that is not of a model or benchmark ends the call.
 
     Args:
         trials: what is scored.
@@ -128,6 +183,10 @@ def score_trials(
         out: folder of the results.
         score: (specs, benchmark) -> tables; a spec is ``NAME=SPEC`` with the model's slug as its name.
         report: takes a line on each trial.
+
+    Raises:
+        ConfigError: the tracking server refuses this user.
+        ResourceError: the tracking server does not answer, a lock is held or the disk is full.
     """
     problems: dict[tuple[str, str], str] = {}
     for benchmark in dict.fromkeys(trial.benchmark for trial in trials):
@@ -150,7 +209,7 @@ def _score_benchmark(
     """Score models on one benchmark; return model -> why it was not scored, empty if it was."""
     try:
         _write_results(trials, source, out, score)
-    except CaramelError as error:
+    except OF_A_MODEL as error:
         if len(trials) == 1:
             return {trials[0].model: shorten_reason(str(error))}
         parts = [_score_benchmark([trial], source, out, score) for trial in trials]
@@ -163,10 +222,13 @@ def _write_results(trials: Sequence[Trial], source: BenchmarkSource, out: Path, 
     folders = {trial.slug: trial.locate_results(out, RUNS) for trial in trials}
     for folder in folders.values():
         run_files.prepare_folder(folder, [(source.benchmark, source.data)])
+    scored = {trial.slug: ScoredModel(trial.spec, _hash_weights(trial.spec)) for trial in trials}
     result = score([f"{trial.slug}={trial.spec}" for trial in trials], [source])
     for slug, folder in folders.items():
         similarities, answers, metrics = (table[table["model"] == slug] for table in result[:3])
+        remove_file(folder / MODEL_FILE)  # until all tables are those of this model
         run_files.write_run(folder, similarities, answers, metrics, result.rejects)
+        write_text(folder / MODEL_FILE, json.dumps(asdict(scored[slug]), indent=2) + "\n")
 
 
 def shorten_reason(text: str) -> str:
@@ -175,21 +237,26 @@ def shorten_reason(text: str) -> str:
 
 
 def compute_released(
-    tables: Sequence[PublishedTable], inputs: Inputs, out: Path, bootstrap: Bootstrap
-) -> list[str]:
-    """Write the metrics of the authors' result files for the tables; return a line for each file."""
-    lines = []
+    tables: Sequence[PublishedTable],
+    inputs: Inputs,
+    out: Path,
+    bootstrap: Bootstrap,
+    report: Callable[[str], None],
+) -> int:
+    """Write the metrics of the authors' result files for the tables, report each; return how many were read."""
+    n_read = 0
     for model, benchmark, path in _list_released_files(tables, inputs):
         try:
             metrics = compute_file_metrics([path], BENCHMARKS[benchmark], bootstrap=bootstrap)
         except CaramelError as error:
-            lines.append(f"{model} on {benchmark}: the authors' file was not read. {error}")
+            report(f"{model} on {benchmark}: the authors' file was not read. {error}")
             continue
         folder = Trial(model, "", benchmark).locate_results(out, RELEASED)
         folder.mkdir(parents=True, exist_ok=True)
         run_files.write_metrics(metrics, folder)
-        lines.append(f"{model} on {benchmark}: computed from {path}.")
-    return lines
+        n_read += 1
+        report(f"{model} on {benchmark}: computed from {path}.")
+    return n_read
 
 
 def _list_released_files(tables: Sequence[PublishedTable], inputs: Inputs) -> list[tuple[str, str, Path]]:

@@ -17,7 +17,7 @@ from caramel.report.reproduction.roster import (
     build_slug,
     read_papers,
 )
-from caramel.report.reproduction.runs import RELEASED, RUNS
+from caramel.report.reproduction.runs import RELEASED, RUNS, ScoredModel
 from caramel.report.table_styles import Grid, TableCell, TableLine, render_table
 from caramel.report.whole_sets import read_published_sizes
 from caramel.schemas.evaluation import METRICS
@@ -26,7 +26,7 @@ from caramel.schemas.io import read_table
 ORIGINS: Mapping[str, str] = {RUNS: "measured here", RELEASED: "from the authors' result file"}
 COLUMNS = (  # of the CSV file: published, measured and difference in per cent
     *("table", "row", "model", "benchmark", "subset", "metric"),
-    *("published", "measured", "difference", "n", "n_published", "origin", "differs", "note"),
+    *("published", "measured", "difference", "n", "n_published", "origin", "spec", "differs", "note"),
 )
 Cell = tuple[str, str, str]  # benchmark, subset, metric
 
@@ -43,8 +43,8 @@ def compare_cells(table: PublishedTable, models: Mapping[str, RosterModel], out:
     """Return a table's cells with what was measured, as ``COLUMNS``.
 
     A cell with figures of both origins has two rows, one with none has an empty ``measured``. The difference is that
-    of the figure, rounded as the paper prints, from the printed one. It is empty if a figure that was measured here is
-    not over as many instances as the release holds, or if that number is not known.
+    of the figure, rounded as the paper prints, from the printed one. It is empty if the figure is not over as many
+    instances as the release holds, or if that number is not known.
     """
     sizes = read_published_sizes()
     figures = {(m, origin): _read_figures(models, m, out, origin) for m in table.models for origin in ORIGINS}
@@ -55,7 +55,7 @@ def compare_cells(table: PublishedTable, models: Mapping[str, RosterModel], out:
         known = {origin: figure for origin, figure in by_origin.items() if figure is not None}
         size = sizes.get(key[:2])
         for origin, figure in known.items() or [("", None)]:
-            comparable = origin == RELEASED or (figure is not None and figure.n == size)
+            comparable = figure is not None and figure.n == size
             measured, difference = _format_figure(cell["value"], figure, comparable)
             rows.append(
                 {
@@ -69,6 +69,7 @@ def compare_cells(table: PublishedTable, models: Mapping[str, RosterModel], out:
                     "n": "" if figure is None else figure.n,
                     "n_published": "" if size is None else size,
                     "origin": ORIGINS.get(origin, ""),
+                    "spec": models[cell["model"]].spec if origin == RUNS else "",
                     "differs": models[cell["model"]].differs if origin == RUNS else "",
                 }
             )
@@ -121,7 +122,10 @@ def write_paper(
 def _read_figures(
     models: Mapping[str, RosterModel], model: str, out: Path, origin: str
 ) -> Mapping[Cell, Figure]:
-    """Return the figures of a model's results; for a mean, of the cells that all its members have."""
+    """Return the figures of a model's results; for a mean, of the cells that all its members have.
+
+    Results of another spec, or of other weights, than the model has now are not read.
+    """
     if members := models[model].mean_of:
         parts = [_read_figures(models, member, out, origin) for member in members]
         shared = set.intersection(*map(set, parts))
@@ -131,6 +135,10 @@ def _read_figures(
         }
     figures: dict[Cell, Figure] = {}
     for path in sorted((out / origin / build_slug(model)).glob(f"*/{METRICS_FILES[0]}")):
+        if origin == RUNS:
+            scored = ScoredModel.read(path.parent)
+            if scored is None or not scored.is_model_of(models[model].spec):
+                continue
         rows = read_table(METRICS, path).dropna(subset=["value"])
         for row in rows.to_dict("records"):
             cell = (str(row["benchmark"]), str(row["subset"]), str(row["metric"]))

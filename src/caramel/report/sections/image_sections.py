@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def build_yield_section(data: Path) -> list[Block]:
     blocks: list[Block] = [_build_funnel(raw, path)]
     by_subtype = get_value(raw, "candidates", "by_subtype", where=path)
     shares = {s: get_number(by_subtype, s, "faithful", where=path) for s in SUBTYPES if s in by_subtype}
-    if shares:
+    if any(not math.isnan(share) for share in shares.values()):  # with judge none, no share is known
         blocks.append(
             FigureBlock(
                 "yield",

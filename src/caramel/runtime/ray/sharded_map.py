@@ -128,12 +128,14 @@ def resolve_result_folder(folder: str | Path) -> Path:
     return folder
 
 
-def map_in_threads(function: Callable[[Shard], Result], items: Sequence[Shard]) -> list[Result]:
-    """Apply a function to each item in threads of this process, for work that releases the interpreter.
+def map_in_threads(
+    function: Callable[[Shard], Result], items: Sequence[Shard], most: int = 16
+) -> list[Result]:
+    """Apply a function to each item in at most ``most`` threads of this process, for work that releases the interpreter.
 
     Reading, decoding and resizing images do.
     """
-    workers = min(16, os.cpu_count() or 1)
+    workers = min(most, os.cpu_count() or 1)
     if workers == 1 or len(items) < 2:
         return [function(item) for item in items]
     size = math.ceil(

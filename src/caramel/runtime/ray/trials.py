@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from tqdm import tqdm
 
-from caramel.errors import ConfigError, ResourceError
+from caramel.errors import ConfigError, ResourceError, TrialError
 from caramel.io.disk_space import explain_disk_error, find_volume_problem
 from caramel.io.files import discard_results, hash_files, load_hashed, remove_damaged, save_hashed
 from caramel.runtime.environment import collect_seldom
@@ -273,7 +273,7 @@ def _run_on_tune(
             result.metrics["error"] for result in grid if result.metrics and result.metrics.get("error")
         ]
         messages += [str(error).strip().rpartition("\n")[2] for error in grid.errors]
-        raise ResourceError(
+        raise TrialError(
             f"{missing} of {len(points)} trials of {title!r} failed; the first said: "
             f"{(messages or ['the experiment was interrupted'])[0]}\n{_format_resume_hint(folder)}"
         )

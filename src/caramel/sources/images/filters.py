@@ -19,6 +19,7 @@ from caramel.interfaces.judge import DecisionJudge, Judge
 from caramel.io.image_store import LazySequence
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import Calibration, calibrate_threshold, can_calibrate
+from caramel.sources.images.judges import NoJudge
 
 FAITHFUL = (
     0.5  # least fit of a faithful image in the metrics, even if the threshold for keeping an image is lower
@@ -210,7 +211,17 @@ def filter_images(
         choices,
         chosen_images,
         rejects,
-        {"threshold": threshold, **_compute_metrics(rows, chosen, second_judge, second_calibration)},
+        {
+            "threshold": threshold,
+            **_compute_metrics(
+                rows,
+                chosen,
+                second_judge,
+                second_calibration,
+                fit_is_judged=not isinstance(judge, NoJudge),
+                ambiguity_is_judged=not isinstance(ambiguity_judge or judge, NoJudge),
+            ),
+        },
     )
 
 
@@ -313,15 +324,21 @@ def _build_rejects(rows: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
 
 
 def _compute_metrics(
-    rows: pd.DataFrame, chosen: pd.DataFrame, second_judge: Judge | None, calibration: Calibration | None
+    rows: pd.DataFrame,
+    chosen: pd.DataFrame,
+    second_judge: Judge | None,
+    calibration: Calibration | None,
+    *,
+    fit_is_judged: bool,
+    ambiguity_is_judged: bool,
 ) -> dict[str, Any]:
     """Return yield and noise of the images, and the second judge's errors against the first judge.
 
     Shares of candidates count only the first candidate of each negative. If further candidates are drawn only while
     none is kept, hard captions have more candidates than easy ones, and shares of all candidates would be too low.
+    Shares of what nobody judged (``NoJudge``) are None.
     """
     first = rows[rows["candidate"] == 0]
-    by_subtype = first.groupby("subtype")["faithful"].agg(["size", "mean"])
     best = rows.groupby("negative_id")["faithful"].any()
     # An added detail leaves the positive caption true. Shares of ambiguous images and the second judge's errors are
     # therefore computed on the other types.
@@ -332,18 +349,22 @@ def _compute_metrics(
         "candidates": {
             "drawn": len(rows),
             "n": len(first),
-            "faithful": _compute_share(first["faithful"]),
-            "ambiguous_of_faithful": _compute_share(part.loc[part["faithful"], "first_ambiguous"]),
+            "faithful": _compute_share(first["faithful"], fit_is_judged),
+            "ambiguous_of_faithful": _compute_share(
+                part.loc[part["faithful"], "first_ambiguous"], ambiguity_is_judged
+            ),
             "by_subtype": {
-                str(name): {"n": int(row["size"]), "faithful": round(float(row["mean"]), 4)}
-                for name, row in by_subtype.iterrows()
+                str(name): {"n": len(of_it), "faithful": _compute_share(of_it["faithful"], fit_is_judged)}
+                for name, of_it in first.groupby("subtype")
             },
         },
         "negatives": {
             "n": len(best),
-            "with_faithful": _compute_share(best),
-            "with_faithful_and_clear": _compute_share(clear),
-            "ambiguous": _compute_share((best & ~clear)[best.index.isin(part["negative_id"])]),
+            "with_faithful": _compute_share(best, fit_is_judged),
+            "with_faithful_and_clear": _compute_share(clear, fit_is_judged and ambiguity_is_judged),
+            "ambiguous": _compute_share(
+                (best & ~clear)[best.index.isin(part["negative_id"])], ambiguity_is_judged
+            ),
             "kept": len(chosen),
         },
     }
@@ -355,15 +376,15 @@ def _compute_metrics(
             "accepted_from": calibration.threshold if calibration else FAITHFUL,
             "calibration": calibration._asdict() if calibration else None,
             "passed": _compute_share(part["passed"]),
-            "passed_of_unfaithful": _compute_share(part.loc[~part["faithful"], "passed"]),
-            "share_true": _compute_share(truth),
-            "precision": _compute_share(truth[accepted]),
-            "recall": _compute_share(accepted[truth]),
-            "agreement": _compute_share(truth == accepted),
+            "passed_of_unfaithful": _compute_share(part.loc[~part["faithful"], "passed"], fit_is_judged),
+            "share_true": _compute_share(truth, fit_is_judged),
+            "precision": _compute_share(truth[accepted], fit_is_judged),
+            "recall": _compute_share(accepted[truth], fit_is_judged),
+            "agreement": _compute_share(truth == accepted, fit_is_judged),
         }
     return out
 
 
-def _compute_share(flags: pd.Series[bool]) -> float | None:
-    """Return the share of true values, rounded to four digits; None if there are no values."""
-    return round(float(flags.mean()), 4) if len(flags) else None
+def _compute_share(flags: pd.Series[bool], is_judged: bool = True) -> float | None:
+    """Return the share of true values, rounded to four digits; None if there are no values or nobody judged them."""
+    return round(float(flags.mean()), 4) if is_judged and len(flags) else None

@@ -67,6 +67,11 @@ class Batch:
 
         return self._map_tensors(move_tensor)
 
+    def split_rows(self, size: int | None) -> list[Self]:
+        """Return batches of at most ``size`` of the rows, in their order; None: the batch itself."""
+        size = size or len(self.texts)
+        return [self.slice_rows(slice(start, start + size)) for start in range(0, len(self.texts), size)]
+
     def slice_rows(self, rows: slice) -> Self:
         """Return a batch of some of the rows."""
         return self._map_tensors(lambda stack: stack[rows])

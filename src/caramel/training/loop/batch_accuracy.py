@@ -10,6 +10,7 @@ from caramel.models.devices import use_precision
 from caramel.training.data.batch import assemble_batch, count_rows_per_step
 from caramel.training.data.examples import Examples
 from caramel.training.loop.forward import encode_batch
+from caramel.training.loop.grad_cache import join_features
 
 if TYPE_CHECKING:
     from caramel.interfaces.method import Features
@@ -21,7 +22,12 @@ UNJOINED = 1  # number of a step that joins no rows
 
 
 def compute_batch_accuracy(
-    clip: Clip, examples: Examples, captions: int, device: str, precision: str
+    clip: Clip,
+    examples: Examples,
+    captions: int,
+    device: str,
+    precision: str,
+    micro_batch_size: int | None = None,
 ) -> float:
     """Return the mean over batches of ½ (image→text + text→image accuracy), in [0, 1].
 
@@ -35,6 +41,7 @@ def compute_batch_accuracy(
         examples: val rows of the method, at least one.
         captions: texts of a training step.
         device, precision: of the forward passes.
+        micro_batch_size: number of rows that are encoded at a time; None: those of a batch.
     """
     import torch
 
@@ -44,9 +51,12 @@ def compute_batch_accuracy(
     with torch.inference_mode(), use_precision(device, precision):
         for start in range(0, len(examples), size):
             rows = np.arange(start, min(start + size, len(examples)))
-            batch = assemble_batch(clip, examples, rows, 0, UNJOINED).to(device)
-            features = encode_batch(clip, examples.method, batch)
-            accuracies.append(_compute_accuracy(features))
+            batch = assemble_batch(clip, examples, rows, 0, UNJOINED)
+            parts = [
+                encode_batch(clip, examples.method, part.to(device))
+                for part in batch.split_rows(micro_batch_size)
+            ]
+            accuracies.append(_compute_accuracy(join_features(parts)))
     return float(np.mean(accuracies))
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from caramel.errors import ConfigError
 from caramel.interfaces.trainer import Curve
-from caramel.interfaces.training_settings import ContrastiveConfig
+from caramel.interfaces.training_settings import ContrastiveConfig, LoopConfig
 from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
 from caramel.models.lora import get_merged_state, merge_lora
 from caramel.models.open_clip.encoder import encode_image, encode_text
@@ -110,7 +110,7 @@ def measure_validation(
     clip: Clip,
     validation: Sequence[Examples],
     own_validation: Sequence[Examples],
-    captions: int,
+    loop: LoopConfig,
     device: str,
     precision: str,
 ) -> dict[str, float]:
@@ -119,7 +119,9 @@ def measure_validation(
     for part in filter(len, validation):
         metrics.update(compute_validation_metrics(clip, part, device, precision))
     for part in filter(len, own_validation):
-        metrics[METRIC] = compute_batch_accuracy(clip, part, captions, device, precision)
+        metrics[METRIC] = compute_batch_accuracy(
+            clip, part, loop.batch_size, device, precision, loop.micro_batch_size
+        )
     return metrics
 
 
@@ -234,9 +236,7 @@ def train_clip(
         return assemble_batch(clip, examples, rows, loop.seed, step, group.get_local_rows(len(rows)))
 
     def compute_metrics() -> dict[str, float]:
-        metrics = measure_validation(
-            measured_clip, validation, own_validation, loop.batch_size, device, precision
-        )
+        metrics = measure_validation(measured_clip, validation, own_validation, loop, device, precision)
         set_training_mode(clip.model)
         return metrics
 

@@ -12,11 +12,12 @@ import pandas as pd
 
 from caramel.errors import ConfigError
 from caramel.interfaces.settings import Execution
+from caramel.registry import METHODS
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.asha import Halving
 from caramel.runtime.ray.sharded_map import compute_fingerprint
 from caramel.training.data.row_units import RowCounts
-from caramel.training.recipes.finetune_trial import CHECKPOINT, choose_selection_metric
+from caramel.training.recipes.finetune_trial import CHECKPOINT, choose_selection_metric, select_deciding_rows
 from caramel.training.recipes.search import (
     COLUMNS,
     Candidate,
@@ -76,7 +77,7 @@ def train_variants(
     Raises:
         ConfigError, DataError, BackendError: as in ``check_data`` and ``check_variant``, before the first
             trial.
-        ConfigError: a search has no val rows, or no checkpoint at which a trial could end early.
+        ConfigError: a search has no val rows that its metric can use, or no checkpoint at which a trial could end early.
     """
     train_rows, val_rows = split_rows(inputs.rows)
     check_data(variants, train_rows, inputs.base, common["rows"])
@@ -125,6 +126,12 @@ def _search_settings(
             "Add val rows, or set finetune.search: null."
         )
     select = choose_selection_metric(trials.common["selection_metric"], val_rows)
+    for variant in tried:
+        if select_deciding_rows(select, val_rows, METHODS[variant], trials.common["rows"]).empty:
+            raise ConfigError(
+                f"finetune.search.space.{variant}: settings are selected by {select!r} on val, and no row of the val split "
+                f"has what it needs of method {variant!r}. Remove {variant} from the space, or add such val rows."
+            )
     points = [
         build_trial_point(v, seed, c.overrides)
         for v, options in tried.items()

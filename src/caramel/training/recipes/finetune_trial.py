@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from caramel.interfaces.method import Method
 from caramel.interfaces.trainer import Curve
 from caramel.io.files import compute_file_hash
 from caramel.io.image_store import ImageStore
@@ -27,7 +28,7 @@ from caramel.runtime.ray.asha import report_checkpoint
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data.examples import Examples, load_examples
-from caramel.training.data.row_units import RowCounts, build_method_rows, select_usable_rows
+from caramel.training.data.row_units import RowCounts, Unit, build_method_rows, select_usable_rows
 from caramel.training.distributed import DistContext, Tell, launch
 from caramel.training.loop.batch_accuracy import METRIC
 from caramel.training.loop.contrastive import measure_validation, train_clip
@@ -112,8 +113,8 @@ def train_variant(
     """Train one variant with one seed; the first process of the group writes the checkpoint.
 
     With ``keep`` best, the weights of the step with the best metric on val (``choose_selection_metric``) are
-    kept, as in BiVLC; the earliest step wins a tie. With ``keep`` last, or without val rows, the last weights are
-    kept. The checkpoint's card says which weights were kept.
+    kept, as in BiVLC; the earliest step wins a tie. With ``keep`` last, or without val rows that the metric can use,
+    the last weights are kept. The checkpoint's card says which weights were kept.
 
     Args:
         group, tell: arguments that ``distributed.launch`` passes.
@@ -141,15 +142,15 @@ def train_variant(
     examples = load_examples(clip, train_rows, image_store, method=method, seed=seed)
     measured = METHODS[select_validation_method(val_rows)]
     metric = choose_selection_metric(config.selection_metric, val_rows)
-    select = metric if config.keep == "best" else ""
-    usable = val_rows if config.rows == "pairs" else select_usable_rows(val_rows, measured)
+    usable = select_usable_rows(val_rows, measured)
     validation = [load_examples(clip, usable, image_store, method=measured)] if len(usable) else []
-    own_rows = build_method_rows(val_rows, method, config.rows)
+    deciding = select_deciding_rows(metric, val_rows, method, config.rows)
     own_validation = (
-        [load_examples(clip, own_rows, image_store, method=method, seed=seed)]
-        if metric == METRIC and len(own_rows)
+        [load_examples(clip, deciding, image_store, method=method, seed=seed)]
+        if metric == METRIC and len(deciding)
         else []
     )
+    select = metric if config.keep == "best" and len(deciding) else ""
     before = (
         {key: value.cpu().clone() for key, value in clip.model.state_dict().items()}
         if config.wise_ft_alphas
@@ -177,7 +178,7 @@ def train_variant(
         "seed": seed,
         "base": compute_file_hash(base),
         "step": best_step(curve, select),
-        "kept": f"best {select} on val" if select and len(val_rows) else "last step",
+        "kept": f"best {select} on val" if select else "last step",
         "mixed": next((mixture.alpha for mixture in mixtures if mixture.selected), None),
     }
     vocabulary_bytes = vocabulary.read_bytes() if vocabulary.exists() else None
@@ -203,14 +204,14 @@ def interpolate_with_base(
     """
     if not (config.wise_ft_alphas and (own_validation if select == METRIC else validation)):
         return []
-    compute, captions = config.training.compute, config.training.loop.batch_size
+    compute, loop = config.training.compute, config.training.loop
     device = resolve_device(compute.device)
     precision = resolve_precision(compute.precision, device)
     return select_alpha(
         clip.model,
         before,
         config.wise_ft_alphas,
-        lambda: measure_validation(clip, validation, own_validation, captions, device, precision),
+        lambda: measure_validation(clip, validation, own_validation, loop, device, precision),
         select,
     )
 
@@ -221,6 +222,13 @@ def choose_selection_metric(selection_metric: str, val_rows: pd.DataFrame) -> st
     It is that of ``batch_accuracy``, or that of ``SELECTION_METRICS``.
     """
     return METRIC if selection_metric == METRIC else SELECTION_METRICS[select_validation_method(val_rows)]
+
+
+def select_deciding_rows(metric: str, val_rows: pd.DataFrame, method: Method, unit: Unit) -> pd.DataFrame:
+    """Return the val rows on which weights and settings of a method are selected by a metric; perhaps none."""
+    if metric == METRIC:
+        return build_method_rows(select_usable_rows(val_rows, method), method, unit)
+    return select_usable_rows(val_rows, METHODS[select_validation_method(val_rows)])
 
 
 def select_validation_method(val_rows: pd.DataFrame) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +12,9 @@ from scripted_model import play_script
 from caramel.sources.captions.llm.caption_editor import CaptionEditor
 from caramel.sources.captions.llm.changes import Change, normalise_words
 from caramel.sources.captions.llm.checks import REASONS, Bounds
-from caramel.sources.captions.llm.choices import NO_CHOICE, NO_OPTION
+from caramel.sources.captions.llm.choices import NO_CHOICE, NO_OPTION, NOT_SHOWN
 from caramel.sources.captions.llm.conversation import MALFORMED, TRIES, Outcome, PromptInput, ScriptRules
+from caramel.sources.captions.llm.scheduler import RequestSettings, Sampling, build_request
 from caramel.sources.captions.llm.workflows import write_negative
 from caramel.sources.captions.prompts.prompt_files import MAX_CHOICES, load_prompt
 
@@ -101,10 +103,14 @@ def test_the_order_depends_on_the_seed_and_the_attempt_alone() -> None:
     assert first[0] != first[1]
 
 
-@pytest.mark.parametrize("answer", ['{"choice": "0"}', '{"choice": "9"}'])
-def test_none_and_a_number_without_an_option_cost_an_attempt_and_write_nothing(answer: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "reason"), [('{"choice": "0"}', NO_CHOICE), ('{"choice": "9"}', NOT_SHOWN)]
+)
+def test_none_and_a_number_without_an_option_cost_an_attempt_and_write_nothing(
+    answer: str, reason: str
+) -> None:
     outcome, asked = run([answer], replacements("dog", "cat"))
-    assert outcome == Outcome(None, 3, NO_CHOICE, ())
+    assert outcome == Outcome(None, 3, reason, ())
     assert len(asked) == 3
 
 
@@ -147,5 +153,12 @@ def test_a_swap_that_says_the_same_is_no_option() -> None:
 
 
 def test_the_schema_allows_the_numbers_of_options_and_none() -> None:
-    assert '"0", "1"' in load_prompt("choose_change").schema_text
-    assert f'"{MAX_CHOICES}"]' in load_prompt("choose_change").schema_text
+    assert '"0", "1"' in load_prompt("choose_change").format_schema_text()
+    assert f'"{MAX_CHOICES}"]' in load_prompt("choose_change").format_schema_text()
+
+
+def test_the_schema_of_a_request_allows_the_options_that_it_shows() -> None:
+    _, asked = run(['{"choice": "1"}'], replacements("dog", "cat", "horse"))
+    settings = RequestSettings("m", 1, 0, 24, True, 1, Sampling(1.0, 1.0, 0.0))
+    schema = json.loads(str(build_request(asked[0], settings)[1].schema))
+    assert schema["properties"]["choice"]["enum"] == ["0", "1", "2"]

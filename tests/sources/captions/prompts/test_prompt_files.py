@@ -221,7 +221,7 @@ def test_messages_are_task_examples_what_is_given_and_what_did_not_do() -> None:
 @pytest.mark.parametrize("name", list_prompt_names())
 def test_a_schema_bounds_every_text_and_list_and_allows_nothing_else(name: str) -> None:
     asked = load_prompt(name)
-    schema = json.loads(asked.schema_text)
+    schema = json.loads(asked.format_schema_text())
     assert schema["additionalProperties"] is False
     assert schema["required"] == list(schema["properties"]) == list(asked.answer)
     for field in schema["properties"].values():

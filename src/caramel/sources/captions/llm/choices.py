@@ -25,6 +25,7 @@ from caramel.sources.captions.prompts.prompt_files import MAX_CHOICES, OF_CHOICE
 
 NO_OPTION = "the caption allows no such change"
 NO_CHOICE = "the model chooses none of the changes that the caption allows"
+NOT_SHOWN = "the model names the number of an option that it was not shown"
 TRIED = 4 * MAX_CHOICES  # changes that are composed and checked at most
 SIGNS = {"replace": "->", "swap": "<->", "add": "+"}
 
@@ -61,13 +62,14 @@ def choose_change(
         f"{number}. {change.old} {SIGNS[subtype.partition('_')[0]]} {change.new}"
         for number, (change, _) in enumerate(options, 1)
     )
-    prompt_input = PromptInput(OF_CHOICES, {"sentence": caption, "options": listed}, attempt, 0.0)
+    given = {"sentence": caption, "options": listed}
+    prompt_input = PromptInput(OF_CHOICES, given, attempt, 0.0, n_options=len(options))
     answer = yield from ask_until_valid(prompt_input)
     if isinstance(answer, str):
         return Failure(answer)
     number = int(get_text_field(answer, "choice"))
     if not 1 <= number <= len(options):
-        return Failure(NO_CHOICE)
+        return Failure(NO_CHOICE if number == 0 else NOT_SHOWN)
     return Proposal(*options[number - 1], answer)
 
 

@@ -16,7 +16,12 @@ from caramel.sources.captions.llm.changes import Change
 from caramel.sources.captions.llm.checks import Bounds, Verdict
 from caramel.sources.captions.llm.response_parser import parse_answer
 from caramel.sources.captions.llm.vocabulary import Vocabulary
-from caramel.sources.captions.prompts.prompt_files import Answer, FailedAnswer, load_prompt
+from caramel.sources.captions.prompts.prompt_files import (
+    MAX_CHOICES,
+    Answer,
+    FailedAnswer,
+    load_prompt,
+)
 
 NO_REPLY = "the model gave no reply"
 EMPTY = "the model's answer is empty"
@@ -35,6 +40,7 @@ class PromptInput(NamedTuple):
     temperature: float
     failed: tuple[FailedAnswer, ...] = ()
     retry: int = 0  # how many answers to the same input were malformed
+    n_options: int = MAX_CHOICES  # largest number that an answer may name
 
 
 class Draft(NamedTuple):

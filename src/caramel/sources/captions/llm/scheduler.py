@@ -57,6 +57,7 @@ class RequestSettings:
         response_schema: whether the server enforces the form of responses.
         max_connections: largest number of concurrent requests.
         sampling: how the tokens of sampled requests are drawn.
+        prompts: folder of the user's own prompts; "": caramel's.
     """
 
     model: str
@@ -66,6 +67,7 @@ class RequestSettings:
     response_schema: bool
     max_connections: int
     sampling: Sampling = PAPERS
+    prompts: str = ""
 
 
 @dataclass
@@ -275,7 +277,7 @@ class Scheduler:
 
 def build_request(prompt_input: PromptInput, request_settings: RequestSettings) -> tuple[ReplyKey, Request]:
     """Return the key of a prompt's response, and the request."""
-    template = load_prompt(prompt_input.prompt)
+    template = load_prompt(prompt_input.prompt, request_settings.prompts)
     retry = {"retry": prompt_input.retry} if prompt_input.retry else {}
     given = dump_canonical_json({"given": prompt_input.given, "failed": prompt_input.failed, **retry})
     seed = (
@@ -295,7 +297,7 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
         "max_tokens": request_settings.max_tokens,
         "structured": request_settings.response_schema,
     }
-    schema = template.schema_text if request_settings.response_schema else None
+    schema = template.format_schema_text(prompt_input.n_options) if request_settings.response_schema else None
     if schema is not None:
         parameters["schema"] = compute_text_version(schema)
     truncation: dict[str, float] = {}
@@ -303,9 +305,10 @@ def build_request(prompt_input: PromptInput, request_settings: RequestSettings) 
         # Truncation that has no effect is not in the key: stored responses of caramel 0.1 lack it.
         truncation |= {"top_p": sampling.top_p} if sampling.top_p < 1 else {}
         truncation |= {"min_p": sampling.min_p} if sampling.min_p > 0 else {}
-    version = (
-        f"{prompt_input.prompt}@{compute_prompt_version(prompt_input.prompt, request_settings.examples)}"
+    text_version = compute_prompt_version(
+        prompt_input.prompt, request_settings.examples, request_settings.prompts
     )
+    version = f"{prompt_input.prompt}@{text_version}"
     key = ReplyKey(
         request_settings.model,
         version,

@@ -24,6 +24,7 @@ from caramel.sources.captions.llm.response_cache import ReplyStore
 from caramel.sources.captions.llm.scheduler import RequestSettings, Sampling
 from caramel.sources.captions.llm.vocabulary import Vocabulary
 from caramel.sources.captions.prompts import prompt_files
+from caramel.sources.captions.prompts.own_prompts import find_own_prompts
 
 OF_PARAPHRASES = {"paraphrase", "validate_paraphrase"}  # names of prompts
 
@@ -36,6 +37,7 @@ class LanguageModelSettings:
     paraphraser: str | None
     name: str | None
     replies: str
+    prompts: str
     subtypes: int
     examples: int
     temperature: float
@@ -114,7 +116,11 @@ class LanguageModelSettings:
         )
 
     def build_request_settings(self, model: str, seed: int) -> RequestSettings:
-        """Return the settings of requests to a model with this name; ``seed`` counts if the params set none."""
+        """Return the settings of requests to a model with this name; ``seed`` counts if the params set none.
+
+        Raises:
+            DataError: the user's own prompts cannot be used.
+        """
         return RequestSettings(
             model,
             seed if self.seed is None else self.seed,
@@ -123,6 +129,7 @@ class LanguageModelSettings:
             self.response_schema,
             self.max_connections * max(1, self.workers),
             Sampling(self.temperature, self.top_p, self.min_p),
+            find_own_prompts(self.prompts),
         )
 
 

@@ -36,12 +36,11 @@ MAX_TEXT, MAX_PHRASE, MAX_ITEMS = (
     20,
 )  # characters of a sentence and of a few words; entries of a list
 MAX_CHOICES = 10  # largest number that chooses one of several options
-TYPES: Mapping[FieldType, object] = {
+TYPES: Mapping[FieldType, object] = {  # but for numbers, see ``_build_number_type``
     "text": {"type": "string", "maxLength": MAX_TEXT},
     "phrase": {"type": "string", "maxLength": MAX_PHRASE},
     "list": {"type": "array", "items": {"type": "string", "maxLength": MAX_PHRASE}, "maxItems": MAX_ITEMS},
     "yes_no": {"type": "string", "enum": ["yes", "no"]},
-    "number": {"type": "string", "enum": [str(number) for number in range(MAX_CHOICES + 1)]},
 }
 # The types without bounds are part of a prompt's version, so that it does not change with the bounds: a
 # request without a schema does not depend on them.
@@ -86,10 +85,9 @@ class Prompt(BaseModel):
     answer: Mapping[str, FieldType]
     examples: list[Example] = Field(min_length=LEAST)
 
-    @property
-    def schema_text(self) -> str:
-        """Return the JSON schema of an answer, with bounds for every text and list."""
-        return self._format_schema(TYPES)
+    def format_schema_text(self, n_options: int = MAX_CHOICES) -> str:
+        """Return the JSON schema of an answer, with bounds for every text, list and number of an option."""
+        return self._format_schema({**TYPES, "number": _build_number_type(n_options)})
 
     def _format_schema(self, types: Mapping[FieldType, object]) -> str:
         schema = {
@@ -135,6 +133,10 @@ class Prompt(BaseModel):
         return (("system", instructions), *demonstrations, ("user", _format_given(given)), *again)
 
 
+def _build_number_type(n_options: int) -> object:
+    return {"type": "string", "enum": [str(number) for number in range(n_options + 1)]}
+
+
 def compute_text_version(text: str) -> str:
     """Return the hash of a text."""
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
@@ -157,16 +159,16 @@ def _format_given(given: Mapping[str, str]) -> str:
 
 
 @functools.cache
-def load_prompt(name: str) -> Prompt:
-    """Return the prompt with this name."""
-    raw = read_yaml(FOLDER / f"{name}.yaml", "Install caramel again.")
+def load_prompt(name: str, folder: str = "") -> Prompt:
+    """Return the prompt with this name: caramel's, or that of the user's folder (``own_prompts``)."""
+    raw = read_yaml(Path(folder or FOLDER) / f"{name}.yaml", "" if folder else "Install caramel again.")
     return Prompt.model_validate_json(json.dumps(raw))
 
 
 @functools.cache
-def compute_prompt_version(name: str, examples: int) -> str:
-    """Return the hash of the whole text of a prompt with this number of examples."""
-    return load_prompt(name).compute_version(examples)
+def compute_prompt_version(name: str, examples: int, folder: str = "") -> str:
+    """Return the hash of the whole text of a prompt with this number of examples; the folder is not part of it."""
+    return load_prompt(name, folder).compute_version(examples)
 
 
 def list_prompt_names() -> list[str]:
