@@ -76,6 +76,12 @@ def test_the_default_names_nothing_that_is_missing() -> None:
             "needs a train_generator.patch_size that divides 24.* 16 does not",
         ),
         ({"synthesize__method": "draw"}, "assemble.positives = 'drawn' needs synthesize.method = 'edit'"),
+        ({"synthesize__method": "instruct"}, "'instruct' needs train_generator.backend = 'pretrained'"),
+        ({"synthesize__method": "inpaint"}, "synthesize.masks = 'inputs/masks': the folder has no masks.csv"),
+        (
+            {"synthesize__method": "instruct", "synthesize__prompt_suffix": " A photograph."},
+            "synthesize.prompt_suffix is not used by method 'instruct'",
+        ),
         ({"evaluate__models": ["dul:x"]}, "evaluate.models = 'dul:x': .*family cannot be determined"),
         ({"evaluate__models": ["dual:nowhere/at/all"]}, "evaluate.models = 'dual:nowhere/at/all': "),
         (
