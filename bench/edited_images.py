@@ -92,7 +92,7 @@ def train_autoencoder(images: Images, steps: int, seed: int) -> Callable[[Images
         rounded: Images = np.rint(np.clip((decoded + 1) * 127.5, 0, 255)).astype(np.uint8)
         return rounded
 
-    print(f"autoencoder: {steps} steps, mean error {127.5 * float(loss):.1f} of 255")
+    print(f"autoencoder: {steps} steps, mean error {127.5 * float(loss.detach()):.1f} of 255")
     return reencode
 
 
@@ -103,23 +103,30 @@ def _to_tensor(pixels: Images) -> torch.Tensor:
 @click.command(help=__doc__)
 @click.argument("project", default=".", type=click.Path(exists=True, file_okay=False))
 @click.option("--steps", default=400, show_default=True, help="Steps of the autoencoder.")
+@click.option("--limit", default=600, show_default=True, help="Instances of test to attack.")
 @click.option("--folds", default=3, show_default=True, help="Folds of the cross-validation.")
 @click.option("--seed", default=10, show_default=True, help="Random seed.")
-def main(project: str, steps: int, folds: int, seed: int) -> None:
+def main(project: str, steps: int, limit: int, folds: int, seed: int) -> None:
     """Print the best image-only attacker's accuracy for each kind of negative and of positive image."""
     data, started = Path(project, "data"), time.monotonic()
-    instances = read_table(INSTANCES, data / "assemble/instances.parquet")
-    source_form = read_table(INSTANCES, data / "assemble/instances_source.parquet")
+    instances, source_form = (
+        rows[rows["split"] == "test"].sample(limit, random_state=seed).reset_index(drop=True)
+        for rows in (
+            read_table(INSTANCES, data / f"assemble/{name}.parquet")
+            for name in ("instances", "instances_source")
+        )
+    )
     stores = {
         stage: ImageStore(index, read_table(IMAGES, index))
         for stage in ("scenes", "synthesize")
         if (index := data / stage / "images.parquet")
     }
-    pairs = read_table(PAIRS, data / "scenes/pairs.parquet").set_index("pair_id")
+    pairs = read_table(PAIRS, data / "scenes/pairs.parquet")
+    scene_of = pairs.drop_duplicates("image_id").set_index("image_id")["scene"]
     planned = read_table(CANDIDATES, data / "synthesize/candidates.parquet").set_index("image_id")["scene"]
     cells = [
-        find_changed_cells(Scene.from_json(pairs.loc[pair, "scene"]), Scene.from_json(planned[negative]))
-        for pair, negative in zip(source_form["pair_id"], source_form["negative_image_id"], strict=True)
+        find_changed_cells(Scene.from_json(scene_of[image]), Scene.from_json(planned[negative]))
+        for image, negative in zip(source_form["image_id"], source_form["negative_image_id"], strict=True)
     ]
     trained_on = pairs.loc[pairs["split"] == "train", "image_id"].drop_duplicates().head(2000).tolist()
     reencode = train_autoencoder(decode_all(stores["scenes"], trained_on), steps, seed)

@@ -4,7 +4,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from caramel.annotation.agreement.decision_agreement import log_agreement, summarise_decisions
+from caramel.annotation.agreement.decision_files import read_decisions
 from caramel.config.schema import Config
 from caramel.config.validate import PEOPLE
 from caramel.interfaces.judge import JudgedImages
@@ -20,6 +23,7 @@ from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import SPLIT
 from caramel.sources.images.filters import FilterSettings, calibrate_and_filter
 from caramel.sources.images.judge_specs import load_judge
+from caramel.sources.images.label_calibration import build_labels_of_decisions, read_labels
 
 OUT, DRAWN, SOURCE = (Path("data", stage) for stage in ("filter_images", "synthesize", "scenes"))
 
@@ -58,6 +62,7 @@ def filter_images(config: Config) -> None:
             ambiguity_test=section.ambiguity_test,
         ),
         seed=config.synthesize.seed,
+        labels=_read_labels(section.calibrate_on, config.annotation.data_dir, candidates, negatives),
     )
     write_table(CHOICES, filtered.choices, OUT / "choices.parquet")
     write_table(IMAGES, rewrite_shard_paths(filtered.images, DRAWN, OUT), OUT / "images.parquet")
@@ -68,6 +73,17 @@ def filter_images(config: Config) -> None:
         log_agreement(config.annotation.data_dir, agreement)
         metrics["people"] = {record["task"]: record for record in agreement}
     write_json(OUT / "metrics.json", metrics)
+
+
+def _read_labels(
+    calibrate_on: str, folder: str, candidates: pd.DataFrame, negatives: pd.DataFrame
+) -> pd.DataFrame | None:
+    """Return the labels on which judges are calibrated; None: pairs of the val split."""
+    if calibrate_on == "labels":
+        return read_labels(folder)
+    if calibrate_on == "decisions":
+        return build_labels_of_decisions(read_decisions(folder, "choose"), candidates, negatives)
+    return None
 
 
 if __name__ == "__main__":

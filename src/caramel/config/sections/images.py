@@ -79,6 +79,7 @@ class FilterImages(Section):
     ambiguity_test: Literal["captions", "images"]
     second_judge: str | None
     faithfulness_threshold: Share | None
+    calibrate_on: Literal["val", "decisions", "labels"]
     margin: Share
     keep_ambiguous: tuple[Type, ...]
 

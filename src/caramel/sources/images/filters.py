@@ -7,7 +7,8 @@ four candidates can be enough: see ``candidates.py``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -19,6 +20,7 @@ from caramel.interfaces.judge import Judge
 from caramel.io.image_store import LazySequence
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import Calibration, calibrate_threshold, can_calibrate
+from caramel.sources.images.label_calibration import calibrate_on_labels
 
 FAITHFUL = (
     0.5  # least fit of a faithful image in the metrics, even if the threshold for keeping an image is lower
@@ -68,6 +70,7 @@ def calibrate_and_filter(
     second_judge: Judge | None,
     settings: FilterSettings,
     seed: int,
+    labels: pd.DataFrame | None = None,
 ) -> FilterResult:
     """Return the filtered candidates; a threshold that is not given is calibrated first.
 
@@ -76,17 +79,27 @@ def calibrate_and_filter(
         calibration_negatives: table ``negatives`` of the pairs of the split ``calibration.SPLIT``.
         settings: which candidates are kept; ``calibration.calibrate_threshold`` replaces a threshold of None.
         seed: seed of the calibration.
+        labels: image_id, caption and fits, on which judges are calibrated; None: on pairs of val and their negatives.
         candidates, images, files, negatives, pairs, judge, ambiguity_judge, second_judge: as in ``filter_images``.
 
     Raises:
         DataError: there are too few images to calibrate a threshold.
     """
-    calibrate = partial(
-        calibrate_threshold, pairs=pairs, negatives=calibration_negatives, images=source_files, seed=seed
+    calibrate: Callable[[Judge], Calibration] = (
+        partial(
+            calibrate_threshold, pairs=pairs, negatives=calibration_negatives, images=source_files, seed=seed
+        )
+        if labels is None
+        else partial(
+            calibrate_on_labels,
+            labels=labels,
+            images=ChainMap(files, source_files),  # type: ignore[arg-type]  # they are only read
+            seed=seed,
+        )
     )
     calibration = calibrate(judge) if settings.faithfulness_threshold is None else None
     second_calibration = None
-    if second_judge is not None and can_calibrate(pairs, calibration_negatives):
+    if second_judge is not None and (labels is not None or can_calibrate(pairs, calibration_negatives)):
         second_calibration = calibrate(second_judge)
     return filter_images(
         candidates,
