@@ -8,7 +8,7 @@ import click
 
 from caramel.cli.options import add_bootstrap_options
 from caramel.cli.output import echo
-from caramel.io.files import forbid_overwriting_inputs, write_text
+from caramel.io.files import forbid_overwriting_inputs, write_csv, write_text
 from caramel.utils.resampling import Bootstrap
 
 
@@ -43,6 +43,11 @@ from caramel.utils.resampling import Bootstrap
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write.  [default: the terminal]"
 )
+@click.option(
+    "--failures",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="CSV file to write with the instances that most of the models fail, by metric.",
+)
 @add_bootstrap_options
 def write_results_table(
     runs: tuple[Path, ...],
@@ -54,6 +59,7 @@ def write_results_table(
     seeds: bool,
     intervals: bool,
     out: Path | None,
+    failures: Path | None,
     bootstrap: Bootstrap,
 ) -> None:
     """Write a paper's results table beside the published rows.
@@ -65,21 +71,27 @@ def write_results_table(
     \b
     Example:
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
+      caramel table results/* --benchmark sugarcrepe_pp --metric itt --metric tot --failures failures.csv
     """
     from caramel.evaluation.external import run_files
     from caramel.evaluation.external.runs import ANSWERS_FILE, run_file
+    from caramel.evaluation.results.common_failures import find_common_failures
     from caramel.registry import BENCHMARKS
     from caramel.report.paper_table import format_paper_table
 
-    if out is not None:
+    targets = [path for path in (out, failures) if path is not None]
+    if targets:
         read = [
             file
             for run in runs
             for file in (run_file(str(run)), run / ANSWERS_FILE, run / run_files.METRICS_FILES[0])
         ]
-        forbid_overwriting_inputs([out], read)
+        forbid_overwriting_inputs(targets, read)
     similarities = run_files.read_similarities(runs)
     notes = run_files.check_releases(runs, benchmark)
+    if failures is not None:
+        chosen = metrics or BENCHMARKS[benchmark].metrics
+        write_csv(failures, find_common_failures(similarities, benchmark, chosen))
     text = format_paper_table(
         similarities,
         BENCHMARKS[benchmark],
