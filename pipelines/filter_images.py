@@ -60,9 +60,9 @@ def filter_images(config: Config) -> None:
             margin=section.margin,
             keep_ambiguous=section.keep_ambiguous,
             ambiguity_test=section.ambiguity_test,
+            labels=_read_labels(section.calibrate_on, config.annotation.data_dir, candidates, negatives),
         ),
         seed=config.synthesize.seed,
-        labels=_read_labels(section.calibrate_on, config.annotation.data_dir, candidates, negatives),
     )
     write_table(CHOICES, filtered.choices, OUT / "choices.parquet")
     write_table(IMAGES, rewrite_shard_paths(filtered.images, DRAWN, OUT), OUT / "images.parquet")

@@ -3,12 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from caramel.audit.coco_categories import KINDS, STUFF, THINGS, find_categories
+from caramel.audit.coco_categories import CATEGORIES, STUFF, THINGS, find_categories
 from caramel.sources.sugarcrepe_files import read_captions
 
 
 def named(text: str) -> set[str]:
-    return {f"{category.kind} {category.name}" for category in find_categories(text)}
+    return {f"{category.category_type} {category.name}" for category in find_categories(text)}
 
 
 def test_coco_has_80_things_in_12_and_stuff_in_15_super_categories() -> None:
@@ -42,5 +42,5 @@ def test_the_released_captions_name_most_of_the_categories() -> None:
         for caption in read_captions(Path(os.environ["CARAMEL_DATA"]) / "sugarcrepe_pp")["caption"]
         for c in find_categories(caption)
     }
-    counts = {kind: sum(category.kind == kind for category in found) for kind in KINDS}
+    counts = {kind: sum(category.category_type == kind for category in found) for kind in CATEGORIES}
     assert counts == {"thing": 76, "stuff": 69}

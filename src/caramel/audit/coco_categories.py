@@ -117,14 +117,14 @@ SYNONYMS = {
     "women": "person",
     "children": "person",
 }
-Kind = Literal["thing", "stuff"]
-KINDS: dict[Kind, dict[str, tuple[str, ...]]] = {"thing": THINGS, "stuff": STUFF}
+CategoryType = Literal["thing", "stuff"]
+CATEGORIES: dict[CategoryType, dict[str, tuple[str, ...]]] = {"thing": THINGS, "stuff": STUFF}
 
 
 class Category(NamedTuple):
     """A category of COCO that a text names."""
 
-    kind: Kind
+    category_type: CategoryType
     supercategory: str
     name: str
 
@@ -139,8 +139,8 @@ def find_categories(text: str) -> frozenset[Category]:
 def _compile_names() -> tuple[re.Pattern[str], dict[str, Category]]:
     """Return the pattern of all written forms, and form -> category."""
     named = {
-        name: Category(kind, group, name)
-        for kind, groups in KINDS.items()
+        name: Category(category_type, group, name)
+        for category_type, groups in CATEGORIES.items()
         for group, names in groups.items()
         for name in names
     }

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import pandas as pd
 
-from caramel.audit.coco_categories import KINDS, Category, find_categories
+from caramel.audit.coco_categories import CATEGORIES, Category, find_categories
 from caramel.audit.similarity.lexical import compute_sls
 from caramel.interfaces.parser import Parser
 from caramel.sources.captions.tokenization import scan_words
@@ -128,14 +128,18 @@ def _summarise_texts(facts: Sequence[TextFacts]) -> Iterator[tuple[str, str, flo
     topics = _compute_shares(fact.topics or {NO_TOPIC} for fact in facts)
     for topic in (*NOUNS, NO_TOPIC):
         yield TOPIC, topic, topics.get(topic, 0.0)
-    for kind in KINDS:
-        categories = _compute_shares({c.name for c in fact.categories if c.kind == kind} for fact in facts)
+    for category_type in CATEGORIES:
+        categories = _compute_shares(
+            {c.name for c in fact.categories if c.category_type == category_type} for fact in facts
+        )
         for name in sorted(categories, key=lambda n: (-categories[n], n)):
-            yield kind, name, categories[name]
-    supercategories = _compute_shares({(c.kind, c.supercategory) for c in fact.categories} for fact in facts)
-    for kind, groups in KINDS.items():
+            yield category_type, name, categories[name]
+    supercategories = _compute_shares(
+        {(c.category_type, c.supercategory) for c in fact.categories} for fact in facts
+    )
+    for category_type, groups in CATEGORIES.items():
         for group in groups:
-            yield SUPERCATEGORY, f"{kind}: {group}", supercategories.get((kind, group), 0.0)
+            yield SUPERCATEGORY, f"{category_type}: {group}", supercategories.get((category_type, group), 0.0)
     nouns = _compute_shares(fact.nouns for fact in facts)
     for noun in sorted(nouns, key=lambda n: (-nouns[n], n))[:MOST]:
         yield NOUN, noun, nouns[noun]

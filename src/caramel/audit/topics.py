@@ -40,12 +40,12 @@ def find_topics(rows: pd.DataFrame, *, topics: int, seed: int) -> pd.DataFrame:
     records = [
         (name, rank, share, words)
         for name, texts in parts
-        for rank, (share, words) in enumerate(_factorise(texts, topics, seed, name), 1)
+        for rank, (share, words) in enumerate(_compute_topics(texts, topics, seed, name), 1)
     ]
     return pd.DataFrame(records, columns=COLUMNS)
 
 
-def _factorise(texts: Sequence[str], topics: int, seed: int, name: str) -> list[tuple[float, str]]:
+def _compute_topics(texts: Sequence[str], topics: int, seed: int, name: str) -> list[tuple[float, str]]:
     """Return (share of texts, words) of each topic, the largest first."""
     from sklearn.decomposition import NMF
     from sklearn.exceptions import ConvergenceWarning

@@ -22,8 +22,8 @@ from caramel.sources.images.photo_edits import (
     add_edit_inputs,
     build_instruction,
     draw_edits,
+    encode_and_decode,
     read_masks,
-    reencode_images,
     split_editable,
 )
 
@@ -147,7 +147,7 @@ def test_one_folder_loads_as_a_drawing_and_as_an_in_painting_pipeline(generator_
 
 def test_a_pipeline_without_an_autoencoder_cannot_re_encode() -> None:
     with pytest.raises(BackendError, match=r"object has no autoencoder.*'edited'"):
-        reencode_images(object(), [])
+        encode_and_decode(object(), [])
 
 
 def test_a_negative_without_a_mask_or_without_an_image_is_a_reject_that_says_so(world, files, masks) -> None:

@@ -20,7 +20,7 @@ from caramel.errors import BackendError, DataError
 from caramel.interfaces.parser import Parse, Parser, Tree
 
 
-def dependency_parser(target: str) -> Parser:
+def load_dependency_parser(target: str) -> Parser:
     """Return a parser of a spaCy model.
 
     Raises:
@@ -51,10 +51,10 @@ def parse_dependencies(model: Any, texts: Sequence[str]) -> list[Parse]:
 
 
 def _build_tree(token: Any) -> Tree:
-    own = Tree(token.tag_, word=token.text)
+    leaf = Tree(token.tag_, word=token.text)
     children = (
         *(_build_tree(child) for child in token.lefts),
-        own,
+        leaf,
         *(_build_tree(child) for child in token.rights),
     )
     return Tree(token.dep_, children)

@@ -51,4 +51,5 @@ def find_common_failures(similarities: pd.DataFrame, benchmark: str, metrics: Se
     order = (
         rows.assign(total=-n_failed.sum(axis=1)).sort_values(["total", "instance_id"], kind="stable").index
     )
-    return rows.loc[order[by_most.any(axis=1)[order]]].reset_index(drop=True)
+    failures: pd.DataFrame = rows.loc[order[by_most.any(axis=1)[order]]].reset_index(drop=True)
+    return failures

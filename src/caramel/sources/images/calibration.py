@@ -141,9 +141,10 @@ def compute_cross_fitted_threshold(
     folds = fold, fold if unfitting_fold is None else unfitting_fold
     right, wrong = (np.zeros(len(side), dtype=bool) for side in folds)
     for one in np.unique(np.concatenate(folds)):
-        here, there = (side == one for side in folds)
-        threshold = select_threshold(fitting[~here], unfitting[~there]).threshold
-        right[here], wrong[there] = fitting[here] >= threshold, unfitting[there] >= threshold
+        right_here, wrong_here = (side == one for side in folds)
+        threshold = select_threshold(fitting[~right_here], unfitting[~wrong_here]).threshold
+        right[right_here] = fitting[right_here] >= threshold
+        wrong[wrong_here] = unfitting[wrong_here] >= threshold
     whole = select_threshold(fitting, unfitting)
     return _add_intervals(_compute_calibration(whole.threshold, right, wrong), right, wrong)
 

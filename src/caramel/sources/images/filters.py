@@ -39,12 +39,14 @@ class FilterSettings:
         keep_ambiguous: types of negatives that are kept though their positive caption stays true by construction.
         ambiguity_test: what a judge compares. ``captions``: both captions on the candidate; ``images``: the candidate and
             the positive image on the positive caption, as BiVLC's annotators did (3.1, step 4).
+        labels: image_id, caption and fits, on which judges are calibrated; None: on pairs of val and their negatives.
     """
 
     faithfulness_threshold: float | None
     margin: float
     keep_ambiguous: Sequence[str]
     ambiguity_test: Literal["captions", "images"] = "captions"
+    labels: pd.DataFrame | None = None
 
 
 class FilterResult(NamedTuple):
@@ -70,7 +72,6 @@ def calibrate_and_filter(
     second_judge: Judge | None,
     settings: FilterSettings,
     seed: int,
-    labels: pd.DataFrame | None = None,
 ) -> FilterResult:
     """Return the filtered candidates; a threshold that is not given is calibrated first.
 
@@ -79,7 +80,6 @@ def calibrate_and_filter(
         calibration_negatives: table ``negatives`` of the pairs of the split ``calibration.SPLIT``.
         settings: which candidates are kept; ``calibration.calibrate_threshold`` replaces a threshold of None.
         seed: seed of the calibration.
-        labels: image_id, caption and fits, on which judges are calibrated; None: on pairs of val and their negatives.
         candidates, images, files, negatives, pairs, judge, ambiguity_judge, second_judge: as in ``filter_images``.
 
     Raises:
@@ -89,17 +89,19 @@ def calibrate_and_filter(
         partial(
             calibrate_threshold, pairs=pairs, negatives=calibration_negatives, images=source_files, seed=seed
         )
-        if labels is None
+        if settings.labels is None
         else partial(
             calibrate_on_labels,
-            labels=labels,
+            labels=settings.labels,
             images=ChainMap(files, source_files),  # type: ignore[arg-type]  # they are only read
             seed=seed,
         )
     )
     calibration = calibrate(judge) if settings.faithfulness_threshold is None else None
     second_calibration = None
-    if second_judge is not None and (labels is not None or can_calibrate(pairs, calibration_negatives)):
+    if second_judge is not None and (
+        settings.labels is not None or can_calibrate(pairs, calibration_negatives)
+    ):
         second_calibration = calibrate(second_judge)
     return filter_images(
         candidates,

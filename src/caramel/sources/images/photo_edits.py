@@ -231,7 +231,7 @@ def draw_edits(
         )
         negatives = run([row["prompt"] for row in part], create_generators(part_seeds))
         if edit.positives == "reencoded":
-            positives = reencode_images(pipeline, arguments["image"])
+            positives = encode_and_decode(pipeline, arguments["image"])
         else:
             prompts = [row["positive"] if edit.method == "inpaint" else "" for row in part]
             positives = run(prompts, create_generators(part_seeds))
@@ -259,7 +259,7 @@ def _build_arguments(
     }
 
 
-def reencode_images(pipeline: Any, images: Sequence[Any]) -> ImageArray:
+def encode_and_decode(pipeline: Any, images: Sequence[Any]) -> ImageArray:
     """Return images (n, height, width, 3) after the pipeline's autoencoder has encoded and decoded them.
 
     Raises:
@@ -279,8 +279,8 @@ def reencode_images(pipeline: Any, images: Sequence[Any]) -> ImageArray:
         with torch.inference_mode():
             pixels = pipeline.image_processor.preprocess(list(images)).to(vae.device, torch.float32)
             decoded = vae.decode(vae.encode(pixels).latent_dist.mode()).sample
-            shown = pipeline.image_processor.postprocess(decoded, output_type="np")
+            images_in_unit = pipeline.image_processor.postprocess(decoded, output_type="np")
     finally:
         vae.to(dtype)
-    rounded: ImageArray = np.rint(np.asarray(shown) * 255).astype(np.uint8)
+    rounded: ImageArray = np.rint(np.asarray(images_in_unit) * 255).astype(np.uint8)
     return rounded
