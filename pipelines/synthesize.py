@@ -31,7 +31,8 @@ from caramel.sources.images.generation import (
     generate_candidates,
     hold_out,
 )
-from caramel.sources.images.photo_edits import EditSettings, add_edit_inputs, read_masks, split_editable
+from caramel.sources.images.photo_edits.drawing import EditSettings
+from caramel.sources.images.photo_edits.inputs import add_edit_inputs, read_masks, split_editable
 
 SOURCE_IMAGES = "data/scenes/images.parquet"
 

@@ -94,7 +94,7 @@ def draw_shard(
         image_size: side in pixels.
         batch_size: images per call of the pipeline.
         device: cpu or cuda.
-        edit: fields of ``photo_edits.EditSettings`` if source images are edited; None: images are drawn.
+        edit: fields of ``photo_edits.drawing.EditSettings`` if source images are edited; None: images are drawn.
     """
     draw = functools.partial(
         _draw_candidates,
@@ -170,7 +170,7 @@ def _draw_candidates(
     seeds = [derive_candidate_seed(seed, row["negative_id"], number) for row, number in rows]
     files: list[Files] = []
     if edit is not None:
-        from caramel.sources.images.photo_edits import EditSettings, draw_edits
+        from caramel.sources.images.photo_edits.drawing import EditSettings, draw_edits
 
         images = draw_edits(
             pipeline,

@@ -27,7 +27,7 @@ from caramel.sources.captions.formatting import append_suffix
 from caramel.sources.images.candidates import StopRule, draw_shard
 from caramel.sources.images.diffusion import Sampling
 from caramel.sources.images.judge_specs import load_judge
-from caramel.sources.images.photo_edits import EditSettings
+from caramel.sources.images.photo_edits.drawing import EditSettings
 
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
 
@@ -128,7 +128,7 @@ def build_rejects(
     Args:
         negatives: table ``negatives``.
         chosen: result of ``choose_negatives``.
-        uneditable: negative_id -> reason, of ``photo_edits.split_editable``.
+        uneditable: negative_id -> reason, of ``photo_edits.inputs.split_editable``.
     """
     is_chosen = negatives["negative_id"].isin(chosen["negative_id"])
     left = negatives.loc[~is_chosen, ["negative_id", "negative_caption"]]
@@ -161,7 +161,7 @@ def build_prompts(
         source: all pairs of the source. They determine what images of train show, and what only images of test may
             show.
         method: ``draw``: the caption as a whole; ``edit``: the scenes of both captions, see ``editing.py``;
-            ``inpaint``, ``instruct``: the caption with the name of its source image, see ``photo_edits.py``.
+            ``inpaint``, ``instruct``: the caption with the name of its source image, see ``photo_edits``.
         prompt_suffix: text that replaces the final stop of each prompt (Miranda et al. 2024, step 2); empty: the
             prompt is the caption.
         seed: seed of the random choices in a planned scene.

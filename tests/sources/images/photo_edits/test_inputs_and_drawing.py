@@ -15,14 +15,12 @@ from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.contracts import check_table
 from caramel.sources.images.diffusion import Sampling, adopt_pipeline, load_pipeline
 from caramel.sources.images.generation import Drawing, build_prompts, build_rejects, generate_candidates
-from caramel.sources.images.photo_edits import (
+from caramel.sources.images.photo_edits.drawing import EditSettings, draw_edits, encode_and_decode
+from caramel.sources.images.photo_edits.inputs import (
     NO_IMAGE,
     NO_MASK,
-    EditSettings,
     add_edit_inputs,
     build_instruction,
-    draw_edits,
-    encode_and_decode,
     read_masks,
     split_editable,
 )
