@@ -77,7 +77,7 @@ def test_the_default_names_nothing_that_is_missing() -> None:
         ),
         ({"synthesize__method": "draw"}, "assemble.positives = 'drawn' needs synthesize.method = 'edit'"),
         ({"synthesize__method": "instruct"}, "'instruct' needs train_generator.backend = 'pretrained'"),
-        ({"synthesize__method": "inpaint"}, "synthesize.masks = 'inputs/masks': the folder has no masks.csv"),
+        ({"synthesize__method": "inpaint"}, "synthesize.masks = 'inputs/masks': no such folder"),
         (
             {"synthesize__method": "instruct", "synthesize__prompt_suffix": " A photograph."},
             "synthesize.prompt_suffix is not used by method 'instruct'",

@@ -135,7 +135,6 @@ def test_photographs_are_edited_within_masks_and_their_positives_take_the_same_w
     }
     project = start_profile(tmp_path / "p", "bivlc", **sets)
     data, masks = project.folder / "data", project.folder / "inputs/masks"
-    (masks / "masks.csv").write_text("negative_id,filename\n")  # an empty table is there before ids are known
     project.stages(*STAGES[: STAGES.index("train_generator")])
     negatives = read_table(NEGATIVES, data / "select_negatives/negatives.parquet")
     image_of = read_table(PAIRS, data / "refine/pairs.parquet").set_index("pair_id")["image_id"]

@@ -198,8 +198,8 @@ def _iter_edit_problems(config: Config) -> Iterator[str]:
             f"synthesize.method = {section.method!r} needs train_generator.backend = 'pretrained' with such a pipeline, not "
             f"{generator.backend!r}"
         )
-    if section.method == "inpaint" and not is_there(f"{section.masks}/masks.csv"):
-        yield f"synthesize.masks = {section.masks!r}: the folder has no masks.csv, which method 'inpaint' needs"
+    if section.method == "inpaint" and not is_there(section.masks):
+        yield f"synthesize.masks = {section.masks!r}: no such folder, but method 'inpaint' needs its masks"
     if section.method == "instruct" and section.prompt_suffix:
         yield "synthesize.prompt_suffix is not used by method 'instruct': set it to ''"
 
