@@ -54,9 +54,9 @@ def draw_images(fields: np.ndarray, rng: np.random.Generator) -> InMemoryImages:
     small = palette[fields].reshape(-1, 3, 3, 3).transpose(0, 3, 1, 2)
     index = np.arange(SIZE) * 3 // SIZE
     out = np.empty((len(fields), 3, SIZE, SIZE), np.uint8)
+    noise = rng.integers(-20, 21, (50, 3, SIZE, SIZE), dtype=np.int16)
     for row, image in enumerate(small):
-        noise = rng.integers(-20, 21, (3, SIZE, SIZE), dtype=np.int16)
-        out[row] = np.clip(image[:, index][:, :, index] + noise, 0, 255)
+        out[row] = np.clip(image[:, index][:, :, index] + noise[row % len(noise)], 0, 255)
     return InMemoryImages(out)
 
 

@@ -7,9 +7,11 @@ from typing import Any
 import pandas as pd
 
 from caramel.annotation.agreement.decision_agreement import log_agreement, summarise_decisions
-from caramel.annotation.agreement.decision_files import read_decisions
+from caramel.annotation.agreement.decision_files import find_outdated, read_decisions
+from caramel.annotation.content import hash_candidates
 from caramel.config.schema import Config
 from caramel.config.validate import PEOPLE
+from caramel.errors import DataError, format_items
 from caramel.interfaces.judge import JudgedImages
 from caramel.io.files import write_json
 from caramel.io.image_store import ImageStore, rewrite_shard_paths
@@ -35,12 +37,15 @@ def filter_images(config: Config) -> None:
     read_negatives = partial(read_table, NEGATIVES, "data/refine/negatives.parquet")
     candidates = read_table(CANDIDATES, DRAWN / "candidates.parquet")
     images = read_table(IMAGES, DRAWN / "images.parquet")
+    source_images = read_table(IMAGES, SOURCE / "images.parquet")
     negatives = read_negatives(only=("negative_id", set(candidates["negative_id"])))
     settings: dict[str, Any] = {
         "checkpoint": "data/base",
         "device": config.run.device,
         "allow_unmentioned_objects": config.scenes.allow_unmentioned_objects,
-        "judged": JudgedImages(config.annotation.data_dir, candidates, images, negatives, pairs),
+        "judged": JudgedImages(
+            config.annotation.images_dir, candidates, images, negatives, pairs, source_images
+        ),
     }
     filtered = calibrate_and_filter(
         candidates,
@@ -48,7 +53,7 @@ def filter_images(config: Config) -> None:
         ImageStore(DRAWN / "images.parquet", images),
         negatives,
         pairs,
-        source_files=ImageStore(SOURCE / "images.parquet", read_table(IMAGES, SOURCE / "images.parquet")),
+        source_files=ImageStore(SOURCE / "images.parquet", source_images),
         calibration_negatives=read_negatives(
             only=("pair_id", set(pairs.loc[pairs["split"] == SPLIT, "pair_id"]))
         ),
@@ -60,7 +65,9 @@ def filter_images(config: Config) -> None:
             margin=section.margin,
             keep_ambiguous=section.keep_ambiguous,
             ambiguity_test=section.ambiguity_test,
-            labels=_read_labels(section.calibrate_on, config.annotation.data_dir, candidates, negatives),
+            labels=_read_labels(
+                section.calibrate_on, config.annotation.images_dir, candidates, images, negatives
+            ),
         ),
         seed=config.synthesize.seed,
     )
@@ -69,20 +76,34 @@ def filter_images(config: Config) -> None:
     write_table(REJECTS, filtered.rejects, OUT / "rejects.parquet")
     metrics = filtered.metrics
     if PEOPLE in (section.judge, section.ambiguity):
-        agreement = summarise_decisions(config.annotation.data_dir)
-        log_agreement(config.annotation.data_dir, agreement)
+        agreement = summarise_decisions(config.annotation.images_dir)
+        log_agreement(config.annotation.images_dir, agreement)
         metrics["people"] = {record["task"]: record for record in agreement}
     write_json(OUT / "metrics.json", metrics)
 
 
 def _read_labels(
-    calibrate_on: str, folder: str, candidates: pd.DataFrame, negatives: pd.DataFrame
+    calibrate_on: str,
+    folder: str,
+    candidates: pd.DataFrame,
+    images: pd.DataFrame,
+    negatives: pd.DataFrame,
 ) -> pd.DataFrame | None:
-    """Return the labels on which judges are calibrated; None: pairs of the val split."""
+    """Return the labels on which judges are calibrated; None: pairs of the val split.
+
+    Raises:
+        DataError: there are none, or people decided on other images than the candidates.
+    """
     if calibrate_on == "labels":
         return read_labels(folder)
     if calibrate_on == "decisions":
-        return build_labels_of_decisions(read_decisions(folder, "choose"), candidates, negatives)
+        decisions = read_decisions(folder, "choose")
+        if outdated := find_outdated(decisions, hash_candidates(candidates, images)):
+            raise DataError(
+                f"{len(outdated)} decisions are on other images or captions than the candidates:\n{format_items(outdated)}\n"
+                f"Have these items judged again (`caramel annotate make choose`), or set filter_images.calibrate_on to 'val'."
+            )
+        return build_labels_of_decisions(decisions, candidates, negatives)
     return None
 
 

@@ -273,6 +273,10 @@ def _images(data: Path, pictures: _Pictures, pairs: pd.DataFrame, negatives: pd.
         "precision": 0.83,
         "recall": 0.71,
         "balanced_accuracy": 0.78,
+        "passed": 0.43,
+        "precision_interval": [0.74, 0.89],
+        "recall_interval": [0.61, 0.79],
+        "passed_interval": [0.36, 0.5],
     }
     metrics = {
         "threshold": {"faithfulness_threshold": 0.62, "faithful_from": 0.62, "calibration": calibration},

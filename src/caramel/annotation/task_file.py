@@ -19,10 +19,12 @@ from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.io.files import write_atomically
 from caramel.utils.hashing import compute_stable_keys
 
-FORMAT = "1"
+FORMAT = "2"
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE images (key TEXT PRIMARY KEY, source TEXT NOT NULL, image_id TEXT NOT NULL) STRICT;
+CREATE TABLE images (  -- key: SHA-256 of the encoded image
+    key TEXT PRIMARY KEY, source TEXT NOT NULL, image_id TEXT NOT NULL
+) STRICT;
 CREATE TABLE items (
     item_id TEXT PRIMARY KEY,
     role TEXT NOT NULL CHECK (role IN ('item', 'gold', 'qualification')),
