@@ -4,9 +4,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from caramel.annotation.agreement.decision_agreement import log_agreement, summarise_decisions
+from caramel.annotation.agreement.decision_files import find_outdated, read_decisions
+from caramel.annotation.content import hash_candidates
 from caramel.config.schema import Config
 from caramel.config.validate import PEOPLE
+from caramel.errors import DataError, format_items
 from caramel.interfaces.judge import JudgedImages
 from caramel.io.files import write_json
 from caramel.io.image_store import ImageStore, rewrite_shard_paths
@@ -20,6 +25,7 @@ from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import SPLIT
 from caramel.sources.images.filters import FilterSettings, calibrate_and_filter
 from caramel.sources.images.judge_specs import load_judge
+from caramel.sources.images.label_calibration import build_labels_of_decisions, read_labels
 
 OUT, DRAWN, SOURCE = (Path("data", stage) for stage in ("filter_images", "synthesize", "scenes"))
 
@@ -59,6 +65,9 @@ def filter_images(config: Config) -> None:
             margin=section.margin,
             keep_ambiguous=section.keep_ambiguous,
             ambiguity_test=section.ambiguity_test,
+            labels=_read_labels(
+                section.calibrate_on, config.annotation.images_dir, candidates, images, negatives
+            ),
         ),
         seed=config.synthesize.seed,
     )
@@ -71,6 +80,31 @@ def filter_images(config: Config) -> None:
         log_agreement(config.annotation.images_dir, agreement)
         metrics["people"] = {record["task"]: record for record in agreement}
     write_json(OUT / "metrics.json", metrics)
+
+
+def _read_labels(
+    calibrate_on: str,
+    folder: str,
+    candidates: pd.DataFrame,
+    images: pd.DataFrame,
+    negatives: pd.DataFrame,
+) -> pd.DataFrame | None:
+    """Return the labels on which judges are calibrated; None: pairs of the val split.
+
+    Raises:
+        DataError: there are none, or people decided on other images than the candidates.
+    """
+    if calibrate_on == "labels":
+        return read_labels(folder)
+    if calibrate_on == "decisions":
+        decisions = read_decisions(folder, "choose")
+        if outdated := find_outdated(decisions, hash_candidates(candidates, images)):
+            raise DataError(
+                f"{len(outdated)} decisions are on other images or captions than the candidates:\n{format_items(outdated)}\n"
+                f"Have these items judged again (`caramel annotate make choose`), or set filter_images.calibrate_on to 'val'."
+            )
+        return build_labels_of_decisions(decisions, candidates, negatives)
+    return None
 
 
 if __name__ == "__main__":

@@ -1,12 +1,18 @@
 """Stage ``synthesize``: draw candidate images of the negative captions, in resumable shards on Ray."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from caramel.config.schema import Config
+from caramel.config.sections.images import Synthesize
 from caramel.interfaces.settings import Execution
 from caramel.io.files import write_json
 from caramel.io.image_shards import ShardWriter
+from caramel.io.image_store import ImageStore
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.images import IMAGES
@@ -25,6 +31,10 @@ from caramel.sources.images.generation import (
     generate_candidates,
     hold_out,
 )
+from caramel.sources.images.photo_edits.drawing import EditSettings
+from caramel.sources.images.photo_edits.inputs import add_edit_inputs, read_masks, split_editable
+
+SOURCE_IMAGES = "data/scenes/images.parquet"
 
 
 def synthesize(config: Config) -> None:
@@ -32,6 +42,9 @@ def synthesize(config: Config) -> None:
     section, out = config.synthesize, Path("data/synthesize")
     pairs = read_table(PAIRS, "data/refine/pairs.parquet")
     negatives = read_table(NEGATIVES, "data/select_negatives/negatives.parquet")
+    edit = None
+    if section.method in ("inpaint", "instruct"):
+        edit = EditSettings(section.method, section.positives, section.image_guidance)
     drawing = Drawing(
         generator="data/generator",
         seed=section.seed,
@@ -39,17 +52,25 @@ def synthesize(config: Config) -> None:
         batch_size=section.batch_size,
         device=config.run.device,
         execution=Execution(config.run.executor, Path("work/synthesize"), config.run.gpus.synthesize),
+        edit=edit,
     )
-    build = partial(
-        build_prompts,
-        pairs=pairs,
-        source=read_table(PAIRS, "data/scenes/pairs.parquet"),
-        method=section.method,
-        prompt_suffix=section.prompt_suffix,
-        seed=section.seed,
-    )
+    editable, uneditable, add_inputs = _prepare_edits(config.synthesize, negatives, pairs)
+    source = read_table(PAIRS, "data/scenes/pairs.parquet")
+
+    def build(rows: pd.DataFrame) -> list[dict[str, Any]]:
+        return add_inputs(
+            build_prompts(
+                rows,
+                pairs,
+                source,
+                method=section.method,
+                prompt_suffix=section.prompt_suffix,
+                seed=section.seed,
+            )
+        )
+
     settings = choose_settings(
-        build(hold_out(negatives, pairs, count=section.grid_captions, seed=section.seed)),
+        build(hold_out(editable, pairs, count=section.grid_captions, seed=section.seed)),
         drawing,
         **section.grid.model_dump(),
         judge=section.grid_judge or config.filter_images.judge,
@@ -57,7 +78,7 @@ def synthesize(config: Config) -> None:
         allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
     )
     chosen = choose_negatives(
-        negatives,
+        editable,
         pairs,
         per_subtype=dict(section.per_subtype),
         one_per_image=section.one_per_image,
@@ -82,8 +103,26 @@ def synthesize(config: Config) -> None:
         )
     write_table(CANDIDATES, candidates, out / "candidates.parquet")
     write_table(IMAGES, build_frame(IMAGES, shards.build_index()), out / "images.parquet")
-    write_table(REJECTS, build_rejects(negatives, chosen), out / "rejects.parquet")
+    write_table(REJECTS, build_rejects(negatives, chosen, uneditable), out / "rejects.parquet")
     write_json(out / "settings.json", settings)
+
+
+def _prepare_edits(
+    section: Synthesize, negatives: pd.DataFrame, pairs: pd.DataFrame
+) -> tuple[pd.DataFrame, dict[str, str], Callable[[list[dict[str, Any]]], list[dict[str, Any]]]]:
+    """Return the negatives that can be drawn, negative_id -> reason for others, and what adds an editor's inputs."""
+    if section.method in ("draw", "edit"):
+        return negatives, {}, lambda rows: rows
+    sources = ImageStore(SOURCE_IMAGES, read_table(IMAGES, SOURCE_IMAGES))
+    masks = read_masks(section.masks) if section.method == "inpaint" else None
+    return *split_editable(negatives, pairs, sources, masks), partial(
+        add_edit_inputs,
+        images=sources,
+        masks=masks,
+        method=section.method,
+        image_size=section.image_size,
+        folder="work/synthesize/inputs",
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def train_generator(config: Config) -> None:
     drawn = select_examples(
         pairs,
         ImageStore(INPUTS[1], read_table(IMAGES, INPUTS[1])),
-        method=config.synthesize.method,
+        method="edit" if config.synthesize.method == "edit" else "draw",
         size=config.synthesize.image_size,
         number=config.scenes.train,
         seed=section.seed,

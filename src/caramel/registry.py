@@ -164,6 +164,7 @@ PARSERS: Registry[Callable[[str], Parser]] = Registry(
     {
         "world": "caramel.audit.similarity.world_trees:world_parser",
         "given": "caramel.audit.similarity.parses:given_parser",
+        "dependency": "caramel.audit.similarity.dependency_trees:load_dependency_parser",
     },
 )
 

@@ -74,3 +74,6 @@ def test_the_counts_of_sugarcrepe_pp_are_those_of_its_table_1() -> None:
     assert {subtype: found[subtype, "", "rows", "rows"] for subtype in published} == published
     low, high = (found[ALL, "P1-P2", "lexical", name] for name in ("low", "high"))
     assert 0.15 < low < high < 0.6 < found[ALL, "P1-N", "lexical", "low"]
+    assert found[ALL, "P1-N", "lexical over characters", "low"] > 0.75, "most of P1-N is above 0.75 (D.1)"
+    assert found[ALL, "P1", "thing", "person"] == found[ALL, "P1", "super-category", "thing: person"] > 0.35
+    assert found[ALL, "P1", "stuff", "table"] < found[ALL, "P1", "super-category", "stuff: furniture-stuff"]

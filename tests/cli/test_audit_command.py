@@ -46,7 +46,7 @@ def test_audit_prints_and_writes_what_blind_attackers_make_of_a_folder(call: Cal
     assert "30 rows of bench" in out
     assert "best_blind_attacker" in out
     files = {path.name for path in Path("audit").iterdir()}
-    texts = {"audit.json", "audit.html", "statistics.csv", "badge.svg", "badge.md"}
+    texts = {"audit.json", "audit.html", "statistics.csv", "gaps.csv", "badge.svg", "badge.md"}
     assert files == texts | {"rows.parquet", "pairs.parquet"}
     assert json.loads(Path("audit", "audit.json").read_text())["best_blind_attacker"]["overall"]["micro"] == 1
 
@@ -212,3 +212,13 @@ def test_an_endless_word_does_not_swell_the_statistics(call: Call) -> None:
     text = Path("audit", "statistics.csv").read_text()
     assert "(18,000 more characters)" in text
     assert "w" * 2001 not in text
+
+
+def test_topics_are_written_where_they_are_asked_for(call: Call) -> None:
+    options = ("bench", "--out", "audit", "--scorer", "casing", "--folds", "2")
+    assert call(*options, "--topics", "2")[0] == 0
+    head, *rows = Path("audit", "topics.csv").read_text().splitlines()
+    assert head == "subtype,topic,share,words"
+    assert [row.split(",")[:2] for row in rows] == [["swap_obj", "1"], ["swap_obj", "2"]]
+    code, _, err = call(*options, "--topics", "40")
+    assert (code, "too few for 40 topics" in err) == (1, True)

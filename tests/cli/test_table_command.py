@@ -44,3 +44,18 @@ def test_table_takes_what_metrics_wrote(call: Call) -> None:
     shutil.copytree("theirs", "again")
     code, _, err = call("table", "theirs", "again", "--benchmark", "sugarcrepe")
     assert (code, "Several runs hold the model 'theirs'" in err) == (1, True)
+
+
+def test_table_lists_the_instances_that_most_models_fail(eval_call: Call) -> None:
+    for number, scorer in enumerate(("blind:length", "blind:words", "blind:casing")):
+        run_eval(eval_call, scorer, f"run{number}")
+    runs = [f"run{number}" for number in range(3)]
+    code, _, err = eval_call(
+        "table", *runs, "--benchmark", "sugarcrepe", "--n-bootstrap", "100", "--failures", "failures.csv"
+    )
+    assert (code, err) == (0, "")
+    head, *rows = Path("failures.csv").read_text().splitlines()
+    assert head == "instance_id,image_id,subsets,failed_by_most,accuracy_failed,accuracy_models"
+    assert all(row.split(",")[-2:] in (["2", "3"], ["3", "3"]) for row in rows)
+    code, _, err = eval_call("table", "run0", "--benchmark", "sugarcrepe", "--failures", "one.csv")
+    assert (code, "at least two" in err) == (1, True)

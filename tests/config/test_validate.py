@@ -91,6 +91,12 @@ def test_the_default_names_nothing_that_is_missing() -> None:
             {"filter_images__judge": "none", "synthesize__grid_judge": None},
             "synthesize.grid has several settings, and judge 'none' compares none of them",
         ),
+        ({"synthesize__method": "instruct"}, "'instruct' needs train_generator.backend = 'pretrained'"),
+        ({"synthesize__method": "inpaint"}, "synthesize.masks = 'inputs/masks': no such folder"),
+        (
+            {"synthesize__method": "instruct", "synthesize__prompt_suffix": " A photograph."},
+            "synthesize.prompt_suffix is not used by method 'instruct'",
+        ),
         ({"evaluate__models": ["dul:x"]}, "evaluate.models = 'dul:x': .*family cannot be determined"),
         ({"evaluate__models": ["dual:nowhere/at/all"]}, "evaluate.models = 'dual:nowhere/at/all': "),
         (

@@ -1,15 +1,18 @@
 """The papers' own pipelines on small real files: BiVLC from SugarCrepe and COCO, TROHN from COCO."""
 
+import json
 import tarfile
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from paper_inputs import save_stable_diffusion, write_coco, write_sugarcrepe
+from PIL import Image
 from project import Project
 from small_language_models import cola_folder, vera_folder
 
 from caramel.benchmarks.readers.bivlc import read_bivlc
+from caramel.io.safe_yaml import read_yaml
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.evaluation import METRICS
@@ -22,6 +25,8 @@ from caramel.schemas.rejects import REJECTS
 from caramel.schemas.training import TRAINING
 
 pytestmark = pytest.mark.slow
+
+STAGES = [*read_yaml(Path(__file__).parents[2] / "dvc.yaml", "")["stages"]]
 
 SMALL = {  # a pipeline and a CLIP without training judge at random: these runs are about the way, not the outcome
     "run.executor": "inline",
@@ -44,14 +49,18 @@ def pretrained(clip_folder, generator_folder, tmp_path_factory) -> dict[str, str
 
 def run_profile(folder: Path, profile: str, **sets: str) -> Project:
     """Run all stages of a profile in one process, and record their outputs as `dvc repro` would."""
-    from caramel.io.safe_yaml import read_yaml
+    project = start_profile(folder, profile, **sets)
+    project.stages(*STAGES)
+    project.run("dvc", "commit", "-f", "-q")
+    return project
 
+
+def start_profile(folder: Path, profile: str, **sets: str) -> Project:
+    """Return a new project with a profile, before its first stage."""
     folder.mkdir()
     project = Project.create(folder, lock=False)
     options = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
     project.run("caramel", "config", "use", profile, *options)
-    project.stages(*read_yaml(folder / "dvc.yaml", "")["stages"])
-    project.run("dvc", "commit", "-f", "-q")
     return project
 
 
@@ -103,6 +112,50 @@ def test_bivlc_is_made_from_sugarcrepe_and_coco_and_read_back(pretrained, tmp_pa
     task = read_bivlc(released / "formats/test/bivlc", tmp_path / "images")
     tested = instances[instances["split"] == "test"]
     assert sorted(task.rows["negative_caption"]) == sorted(tested["negative_caption"])
+
+
+def test_photographs_are_edited_within_masks_and_their_positives_take_the_same_way(
+    pretrained, generator_folder, tmp_path
+) -> None:
+    coco = write_coco(tmp_path / "coco", images=60, captions=1)
+    editor = save_stable_diffusion(tmp_path / "sd", generator_folder, "StableDiffusionInpaintPipeline")
+    sets = {
+        **SMALL,
+        **pretrained,
+        "train_generator.pretrained": str(editor),
+        "scenes.source": "files",
+        "scenes.data_dir": str(coco),
+        "scenes.val_test_frac": "[0.5, 0.5]",
+        "negatives.backend": "lexicon",
+        "synthesize.method": "inpaint",
+        "synthesize.masks": "inputs/masks",
+        "filter_images.judge": "none",
+        "filter_images.faithfulness_threshold": "0.0",
+        "assemble.positives": "drawn",
+    }
+    project = start_profile(tmp_path / "p", "bivlc", **sets)
+    data, masks = project.folder / "data", project.folder / "inputs/masks"
+    project.stages(*STAGES[: STAGES.index("train_generator")])
+    negatives = read_table(NEGATIVES, data / "select_negatives/negatives.parquet")
+    image_of = read_table(PAIRS, data / "refine/pairs.parquet").set_index("pair_id")["image_id"]
+    rows = []
+    for negative in negatives.iloc[2:].itertuples():  # two have no mask
+        name = f"{image_of[negative.pair_id]}.png"
+        rows.append({"negative_id": negative.negative_id, "filename": name})
+        with Image.open(coco / "images" / image_of[negative.pair_id]) as image:
+            Image.new("L", image.size, 255).save(masks / name)
+    pd.DataFrame(rows).to_csv(masks / "masks.csv", index=False)
+    project.stages(*STAGES[STAGES.index("train_generator") : STAGES.index("validate_benchmark")])
+
+    rejects = read_table(REJECTS, data / "synthesize/rejects.parquet")
+    assert set(rejects.loc[rejects["reason"].str.contains("no mask"), "id"]) == {
+        *negatives["negative_id"][:2]
+    }
+    instances = read_table(INSTANCES, data / "assemble/instances.parquet")
+    assert len(instances) > 50
+    assert instances["image_id"].str.endswith("+").all(), "positives went through the editor's autoencoder"
+    figures = json.loads((data / "image_scores/figures.json").read_text())
+    assert set(figures["forms"]) == {"instances", "instances_source"}, "the attackers see both positives"
 
 
 def test_trohn_is_made_from_coco_selected_drawn_and_trained_on(pretrained, tmp_path) -> None:

@@ -65,10 +65,21 @@ def write_coco(folder: Path, *, images: int, captions: int) -> Path:
     return folder
 
 
-def save_stable_diffusion(folder: Path, generator: Path) -> Path:
+# Classes of Stable Diffusion pipelines, and the input channels of their UNet: latents, with those of an image and a mask.
+IN_CHANNELS = {
+    "StableDiffusionPipeline": 4,
+    "StableDiffusionInpaintPipeline": 9,
+    "StableDiffusionInstructPix2PixPipeline": 8,
+}
+
+
+def save_stable_diffusion(
+    folder: Path, generator: Path, pipeline_class: str = "StableDiffusionPipeline"
+) -> Path:
     """Save a tiny, untrained Stable Diffusion pipeline as diffusers does; texts are encoded as in ``generator``."""
+    import diffusers
     import torch
-    from diffusers import AutoencoderKL, DDIMScheduler, StableDiffusionPipeline, UNet2DConditionModel
+    from diffusers import AutoencoderKL, DDIMScheduler, UNet2DConditionModel
 
     from caramel.sources.images.diffusion import load_pipeline
 
@@ -76,6 +87,7 @@ def save_stable_diffusion(folder: Path, generator: Path) -> Path:
     torch.manual_seed(0)
     unet = UNet2DConditionModel(
         sample_size=8,
+        in_channels=IN_CHANNELS[pipeline_class],
         block_out_channels=(32, 32),
         layers_per_block=1,
         cross_attention_dim=64,
@@ -83,7 +95,7 @@ def save_stable_diffusion(folder: Path, generator: Path) -> Path:
         down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
         up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
     )
-    StableDiffusionPipeline(
+    getattr(diffusers, pipeline_class)(
         vae=AutoencoderKL(latent_channels=4, block_out_channels=(32,), norm_num_groups=8),
         text_encoder=ours.text_encoder,
         tokenizer=ours.tokenizer,

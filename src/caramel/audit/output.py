@@ -11,13 +11,21 @@ import pandas as pd
 
 from caramel.audit.audit import Audit, format_best_accuracy, format_percent, judge_accuracy
 from caramel.audit.exploitability import rank_exploitability
+from caramel.audit.score_gaps import summarise_score_gaps
 from caramel.blind.image.shortcuts import ImageShortcuts
 from caramel.blind.scorers import DECIMALS
 from caramel.blind.text.attack import BEST, Attack
 from caramel.blind.text.text_tasks import P1_N
-from caramel.io.files import write_atomically, write_text
+from caramel.io.files import write_atomically, write_csv, write_text
 
-FILES = ("rows.parquet", "pairs.parquet", "badge.svg", "badge.md", "audit.json")  # written by ``write_audit``
+FILES = (
+    "rows.parquet",
+    "pairs.parquet",
+    "gaps.csv",
+    "badge.svg",
+    "badge.md",
+    "audit.json",
+)  # written by ``write_audit``
 TOLERATED = 0.55  # limit of the accuracy on the badge if no threshold is given
 COLOURS = {"accepted": "#2e7d32", "undecided": "#b26a00", "refused": "#b71c1c"}  # green, amber, red
 
@@ -29,6 +37,7 @@ def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
 
     - ``rows.parquet``: the audit rows.
     - ``pairs.parquet``: the gap of each pair under each scorer, including ``best_blind_attacker``.
+    - ``gaps.csv``: mean and quantiles of each scorer's gaps; see ``score_gaps``.
     - ``badge.svg``, and ``badge.md`` with the line that shows it. Both show the verdict of the interval about
       ``limit``.
     """
@@ -43,6 +52,7 @@ def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
     for name, frame in frames.items():
         write = functools.partial(frame.to_parquet, index=False, compression="zstd")
         write_atomically(out / name, write)
+    write_csv(out / "gaps.csv", summarise_score_gaps(result.attacks))
     for name, text in texts.items():
         write_text(out / name, text)
     return out / "audit.json"

@@ -21,9 +21,10 @@ from caramel.cli.options import (
 )
 from caramel.cli.output import add_json_option, echo, print_json
 from caramel.errors import DataError
-from caramel.io.files import forbid_overwriting_inputs
+from caramel.io.files import forbid_overwriting_inputs, write_csv
 
 REFERENCE_MODEL = "CLIP ViT-B/32"  # its published accuracy is printed beside the audit's
+TOPICS = "topics.csv"  # the file in --out
 RELEASED = {"sugarcrepe": 7511, "sugarcrepe_pp": 4757}  # rows of the releases with published figures
 
 
@@ -111,7 +112,13 @@ def _list_scorer_help() -> list[str]:
 )
 @click.option(
     "--parser",
-    help="Source of constituency parses for syntactic similarity: world, or given:FILE with bracketed trees.",
+    help="Source of trees for syntactic similarity: world, given:FILE with bracketed constituency trees, or dependency:MODEL, "
+    "dependency trees of a spaCy model.",
+)
+@click.option(
+    "--topics",
+    type=click.IntRange(1, 50),
+    help="Also write topics.csv: this number of topics of each subtype's captions.  [default: none]",
 )
 @click.option(
     "--max-accuracy",
@@ -135,6 +142,7 @@ def audit_path(
     format_name: str | None,
     images: Path | None,
     parser: str | None,
+    topics: int | None,
     attack: AttackOptions,
     training_corpus: TrainingCorpusOptions,
     thresholds: ThresholdOptions,
@@ -146,7 +154,7 @@ def audit_path(
     tables), or a table with named columns. Scorers are trained and evaluated on different images. The best blind
     attacker combines all scorers. If rows have a paraphrase, it also attacks the tasks with three texts.
 
-    Writes audit.json, audit.html, statistics.csv, rows.parquet, pairs.parquet, badge.svg and badge.md to --out. Exits
+    Writes audit.json, audit.html, statistics.csv, gaps.csv, rows.parquet, pairs.parquet, badge.svg and badge.md to --out. Exits
     with code 1 if a given threshold is not met, so that the command can run as a test.
 
     \b
@@ -166,6 +174,7 @@ def audit_path(
     from caramel.audit.dataset import audit_data_set
     from caramel.audit.files.inputs import read_rows
     from caramel.audit.similarity import parses as parsers
+    from caramel.audit.topics import find_topics
     from caramel.blind.scorer_specs import list_default_scorers
     from caramel.blind.text.text_tasks import Source
     from caramel.report.audit_page import PAGE, STATISTICS, write_page
@@ -173,7 +182,7 @@ def audit_path(
 
     corpus, training = attack.corpus, training_corpus.training
     inputs = [path, *attack.learn_from, *(p for p in (corpus, training) if p)]
-    forbid_overwriting_inputs([out / name for name in (*output.FILES, PAGE, STATISTICS)], inputs)
+    forbid_overwriting_inputs([out / name for name in (*output.FILES, PAGE, STATISTICS, TOPICS)], inputs)
     parse = None if parser is None else parsers.load_parser(parser)
     data_set = read_rows(path, images=images, name=format_name)
     for note in data_set.notes:
@@ -200,6 +209,8 @@ def audit_path(
     echo(format_audit(result, beside=beside, beside_name=beside_name))
     limit = output.TOLERATED if thresholds.max_accuracy is None else thresholds.max_accuracy
     output.write_audit(result, out, limit=limit)
+    if topics is not None:
+        write_csv(out / TOPICS, find_topics(result.rows, topics=topics, seed=cross_validation.seed))
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
     worst, judged = judge_accuracy(result, limit)[0]
     is_undecided = thresholds.max_accuracy is not None and judged.state == "undecided"

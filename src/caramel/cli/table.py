@@ -11,7 +11,7 @@ import click
 from caramel.cli.options import add_bootstrap_options, collect_options
 from caramel.cli.output import add_json_option, echo, print_json
 from caramel.errors import ConfigError
-from caramel.io.files import forbid_overwriting_inputs, write_text
+from caramel.io.files import forbid_overwriting_inputs, write_csv, write_text
 from caramel.utils.resampling import Bootstrap
 
 if TYPE_CHECKING:
@@ -76,6 +76,11 @@ class AdditionOptions:
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write.  [default: the terminal]"
 )
+@click.option(
+    "--failures",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="CSV file to write with the instances that most of the models fail, by metric.",
+)
 @add_json_option
 @add_bootstrap_options
 @collect_options(AdditionOptions, "additions")
@@ -90,6 +95,7 @@ def write_results_table(
     intervals: bool,
     additions: AdditionOptions,
     out: Path | None,
+    failures: Path | None,
     bootstrap: Bootstrap,
 ) -> None:
     """Write a paper's results table beside the published rows.
@@ -102,10 +108,12 @@ def write_results_table(
     Example:
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
       caramel table results/* --benchmark sugarcrepe_pp --metric itt --data data/ --ranks
+      caramel table results/* --benchmark sugarcrepe_pp --metric itt --metric tot --failures failures.csv
     """
     from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES
     from caramel.evaluation.external import run_files
     from caramel.evaluation.external.runs import ANSWERS_FILE, run_file
+    from caramel.evaluation.results.common_failures import find_common_failures
     from caramel.registry import BENCHMARKS
     from caramel.report.paper_table import build_paper_table
     from caramel.report.table_lines import Additions
@@ -115,16 +123,20 @@ def write_results_table(
         raise ConfigError(
             f"--skill {unknown[0]!r} is no class of models. Choices: {', '.join(MODEL_CLASSES)}."
         )
-    if out is not None:
+    targets = [path for path in (out, failures) if path is not None]
+    if targets:
         read = [
             file
             for run in runs
             for file in (run_file(str(run)), run / ANSWERS_FILE, run / run_files.METRICS_FILES[0])
         ]
-        forbid_overwriting_inputs([out], read)
+        forbid_overwriting_inputs(targets, read)
     similarities = run_files.read_similarities(runs)
     ceilings = None if additions.data is None else _compute_ceilings(additions.data, benchmark, similarities)
     notes = run_files.check_releases(runs, benchmark)
+    if failures is not None:
+        chosen = metrics or BENCHMARKS[benchmark].metrics
+        write_csv(failures, find_common_failures(similarities, benchmark, chosen))
     grid = build_paper_table(
         similarities,
         BENCHMARKS[benchmark],

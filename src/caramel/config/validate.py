@@ -181,8 +181,11 @@ def _iter_conflicts(config: Config) -> Iterator[str]:
                 f"synthesize.method = 'edit' needs a train_generator.patch_size that divides 24, the side of a cell, but "
                 f"{config.train_generator.patch_size} does not"
             )
-    elif config.assemble.positives == "drawn":
-        yield "assemble.positives = 'drawn' needs synthesize.method = 'edit', which draws positives; 'source' does not"
+    elif config.synthesize.method == "draw":
+        if config.assemble.positives == "drawn":
+            yield "assemble.positives = 'drawn' needs synthesize.method = 'edit', or 'inpaint' or 'instruct'; 'source' does not"
+    else:
+        yield from _iter_edit_problems(config)
 
     if config.assemble.training == "all" and config.assemble.positives == "drawn":
         yield "assemble.training = 'all' needs assemble.positives = 'source': not every pair has a drawn image"
@@ -211,6 +214,20 @@ def _iter_conflicts(config: Config) -> Iterator[str]:
             "synthesize.grid has several settings, and judge 'none' compares none of them: give one value each of guidance "
             "and steps, or set synthesize.grid_judge"
         )
+
+
+def _iter_edit_problems(config: Config) -> Iterator[str]:
+    """Yield why source images cannot be edited by a diffusers pipeline."""
+    section, generator = config.synthesize, config.train_generator
+    if generator.backend != "pretrained":
+        yield (
+            f"synthesize.method = {section.method!r} needs train_generator.backend = 'pretrained' with such a pipeline, not "
+            f"{generator.backend!r}"
+        )
+    if section.method == "inpaint" and not is_there(section.masks):
+        yield f"synthesize.masks = {section.masks!r}: no such folder, but method 'inpaint' needs its masks"
+    if section.method == "instruct" and section.prompt_suffix:
+        yield "synthesize.prompt_suffix is not used by method 'instruct': set it to ''"
 
 
 def _iter_people_conflicts(config: Config) -> Iterator[str]:

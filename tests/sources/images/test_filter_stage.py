@@ -203,3 +203,22 @@ def test_from_candidates_to_images_that_people_chose_by_commands_alone(run) -> N
     run("filter_images")
     choices = read_table(CHOICES, "data/filter_images/choices.parquet").dropna(subset="chosen_by")
     assert sorted(choices["negative_id"]) == wanted[1:]
+
+
+def test_judges_are_calibrated_on_a_file_of_labels_where_the_profile_says_so(run) -> None:
+    candidates = read_table(CANDIDATES, "data/synthesize/candidates.parquet")
+    pairs = read_table(PAIRS, "data/refine/pairs.parquet").drop_duplicates("image_id").head(60)
+    labels = [
+        {"image_id": image, "caption": f"{caption[:-1]}.", "fits": number % 2 == 0}
+        for number, (image, caption) in enumerate(zip(pairs["image_id"], pairs["caption"], strict=True))
+    ]
+    labels.append({"image_id": candidates["image_id"][0], "caption": "A candidate.", "fits": True})
+    folder = Path("inputs/annotations/images")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_profile("files", {"filter_images.calibrate_on": "labels"}, Path())
+    with pytest.raises(DataError, match=r"labels\.csv' is missing"):
+        run("filter_images")
+    pd.DataFrame(labels).to_csv(folder / "labels.csv", index=False)
+    run("filter_images")
+    metrics = json.loads(Path("data/filter_images/metrics.json").read_text())
+    assert metrics["threshold"]["calibration"]["images"] == 61

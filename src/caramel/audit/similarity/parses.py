@@ -1,5 +1,7 @@
 """Load parsers, which turn texts into constituency trees, by spec.
 
+dependency:MODEL  dependency trees by spaCy; see ``dependency_trees``
+
 world         exact trees of the embedded world's captions; see ``world_trees``
 given:FILE    a file of trees from any parser. One line per caption with its Penn-style trees, one tree per sentence:
               (ROOT (S (NP (DT A) (NN cat)) (VP (VBZ sits)) (. .)))

@@ -54,7 +54,10 @@ class GenerationGrid(Section):
 class Synthesize(Section):
     """Stage ``synthesize``: candidate images of the negative captions."""
 
-    method: Literal["draw", "edit"]
+    method: Literal["draw", "edit", "inpaint", "instruct"]
+    masks: str
+    positives: Literal["reencoded", "edited"]
+    image_guidance: Annotated[float, Field(ge=1, le=100)]
     candidates: Positive
     seed: Seed
     shard_size: Positive
@@ -76,6 +79,7 @@ class FilterImages(Section):
     ambiguity_test: Literal["captions", "images"]
     second_judge: str | None
     faithfulness_threshold: Share | None
+    calibrate_on: Literal["val", "decisions", "labels"]
     margin: Share
     keep_ambiguous: tuple[Type, ...]
 

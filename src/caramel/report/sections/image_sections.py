@@ -129,9 +129,10 @@ def _build_calibration(raw: dict[str, Any], path: Path) -> TableBlock:
     images = Cell(format_count(get_number(raw, *keys, "images", where=path)))
     head = ("least score", "images", "precision, %", "recall, %", "yield, %", "balanced accuracy, %")
     note = (
-        "Chosen for the best balanced accuracy on images of the val split, each with one of its captions and with that "
+        "Chosen for the best balanced accuracy on pairs of an image and a caption that fits or does not: those of "
+        "filter_images.calibrate_on, by default images of the val split, each with one of its captions and with that "
         "pair's hard negative. The results are cross-fitted: from images that had no part in the choice. "
-        "Yield: the share of these pairs that pass, half of which fit. Intervals: 95 % (Wilson)."
+        "Yield: the share of these pairs that pass. Intervals: 95 % (Wilson)."
     )
     return TableBlock("Threshold of the deciding judge", head, [[least, images, *shares]], note=note)
 

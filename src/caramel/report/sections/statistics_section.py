@@ -15,6 +15,7 @@ from caramel.audit.set_statistics import (
     SHARES,
     SIDES,
     SPEECH,
+    SUPERCATEGORY,
     TOPIC,
     compute_set_statistics,
 )
@@ -67,8 +68,10 @@ def build_statistics_blocks(statistics: pd.DataFrame) -> list[Block]:
     for about, title in (
         (SPEECH, "Parts of speech, per cent of the words"),
         (TOPIC, "Topics, per cent of the texts"),
+        (SUPERCATEGORY, "Super-categories of COCO's things and stuff, per cent of the texts"),
     ):
-        blocks.append(_build_shares_table(figures, about, title, sides))
+        if about in set(statistics["about"]):
+            blocks.append(_build_shares_table(figures, about, title, sides))
     nouns = [
         [Cell(subtype), *(Cell(_format_nouns(statistics, subtype, side)) for side in sides)]
         for subtype in subtypes

@@ -127,36 +127,42 @@ def _sample_one_per_group(rows: pd.DataFrame, name: str, of: str, seed: int) -> 
     return drawn.drop_duplicates(of).reset_index(drop=True)
 
 
-def compute_cross_fitted_threshold(fitting: MatchScores, unfitting: MatchScores, fold: Ints) -> Calibration:
+def compute_cross_fitted_threshold(
+    fitting: MatchScores, unfitting: MatchScores, fold: Ints, unfitting_fold: Ints | None = None
+) -> Calibration:
     """Return the best threshold of all pairs, with figures of each fold under the threshold of the other folds.
 
     Args:
         fitting: (n,) fits of the pairs that fit.
-        unfitting: (n,) fits of the pairs that do not fit.
-        fold: (n,) fold of each image.
+        unfitting: (m,) fits of the pairs that do not fit.
+        fold: (n,) fold of the image of each pair that fits.
+        unfitting_fold: (m,) the same for those that do not fit; None: the same images in the same order.
     """
-    passed = np.zeros((2, len(fold)), dtype=bool)
-    for one in np.unique(fold):
-        here = fold == one
-        threshold = select_threshold(fitting[~here], unfitting[~here]).threshold
-        passed[:, here] = fitting[here] >= threshold, unfitting[here] >= threshold
+    folds = fold, fold if unfitting_fold is None else unfitting_fold
+    right, wrong = (np.zeros(len(side), dtype=bool) for side in folds)
+    for one in np.unique(np.concatenate(folds)):
+        right_here, wrong_here = (side == one for side in folds)
+        threshold = select_threshold(fitting[~right_here], unfitting[~wrong_here]).threshold
+        right[right_here] = fitting[right_here] >= threshold
+        wrong[wrong_here] = unfitting[wrong_here] >= threshold
     whole = select_threshold(fitting, unfitting)
-    return _add_intervals(_compute_calibration(whole.threshold, passed[0], passed[1]), passed)
+    return _add_intervals(_compute_calibration(whole.threshold, right, wrong), right, wrong)
 
 
-def _add_intervals(calibration: Calibration, passed: Bools) -> Calibration:
+def _add_intervals(calibration: Calibration, right: Bools, wrong: Bools) -> Calibration:
     """Return a calibration with its yield and intervals.
 
     Args:
         calibration: figures of these pairs.
-        passed: (2, n) whether each pair that fits, and each that does not fit, passes.
+        right: (n,) whether each pair that fits passes.
+        wrong: (m,) whether each pair that does not fit passes.
     """
-    n_passed, n = int(passed.sum()), passed.shape[1]
+    hits, n_passed, n = int(right.sum()), int(right.sum() + wrong.sum()), len(right) + len(wrong)
     return calibration._replace(
-        passed=round(n_passed / (2 * n), DIGITS),
-        precision_interval=_compute_interval(int(passed[0].sum()), n_passed),
-        recall_interval=_compute_interval(int(passed[0].sum()), n),
-        passed_interval=_compute_interval(n_passed, 2 * n),
+        passed=round(n_passed / n, DIGITS),
+        precision_interval=_compute_interval(hits, n_passed),
+        recall_interval=_compute_interval(hits, len(right)),
+        passed_interval=_compute_interval(n_passed, n),
     )
 
 
@@ -182,10 +188,11 @@ def _compute_calibration(threshold: float, right: Bools, wrong: Bools) -> Calibr
     Args:
         threshold: the threshold.
         right: (n,) whether each pair that fits passes.
-        wrong: (n,) whether each pair that does not fit passes.
+        wrong: (m,) whether each pair that does not fit passes.
     """
     recall, passed = float(right.mean()), float(wrong.mean())
-    precision = recall / (recall + passed) if recall + passed else 0.0
+    n_passed = int(right.sum() + wrong.sum())
+    precision = int(right.sum()) / n_passed if n_passed else 0.0
     return Calibration(
         threshold,
         len(right),

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from caramel.runtime.last_result import keep_last, stamp_files
 from caramel.schemas.contracts import INT, TEXT
-from caramel.sources.images.diffusion import Sampling, draw_images, load_pipeline
+from caramel.sources.images.diffusion import PipelineMethod, Sampling, draw_images, load_pipeline
 from caramel.sources.images.judges import ReadingJudge
 
 PromptCandidate = tuple[Mapping[str, str], int]  # a row of ``build_prompts``, and the number of a candidate
@@ -30,13 +30,13 @@ _SHARD = pa.schema(
 )
 
 
-@keep_last(lambda generator, device: stamp_files(generator))
-def _load_cached_pipeline(generator: str, device: str) -> tuple[Any, dict[str, Any]]:
+@keep_last(lambda generator, device, method: stamp_files(generator))
+def _load_cached_pipeline(generator: str, device: str, method: PipelineMethod) -> tuple[Any, dict[str, Any]]:
     """Return the pipeline and its call options, loaded once per worker process while its files do not change."""
     import torch
 
     torch.set_num_threads(1)  # one worker per core: the same images on any number of cores
-    return load_pipeline(generator, device)
+    return load_pipeline(generator, device, method)
 
 
 def derive_candidate_seed(seed: int, negative_id: str, candidate: int) -> int:
@@ -80,6 +80,7 @@ def draw_shard(
     image_size: int,
     batch_size: int,
     device: str,
+    edit: Mapping[str, Any] | None = None,
 ) -> pa.Table:
     """Draw the candidates of one shard: one row each, with the positive image if pairs are edited.
 
@@ -93,6 +94,7 @@ def draw_shard(
         image_size: side in pixels.
         batch_size: images per call of the pipeline.
         device: cpu or cuda.
+        edit: fields of ``photo_edits.drawing.EditSettings`` if source images are edited; None: images are drawn.
     """
     draw = functools.partial(
         _draw_candidates,
@@ -102,6 +104,7 @@ def draw_shard(
         image_size=image_size,
         batch_size=batch_size,
         device=device,
+        edit=edit,
     )
     if until is None:
         rows = [(row, number) for row in shard for number in range(candidates)]
@@ -160,12 +163,27 @@ def _draw_candidates(
     image_size: int,
     batch_size: int,
     device: str,
+    edit: Mapping[str, Any] | None,
 ) -> list[Files]:
     """Return the PNG of each candidate, and of its positive image if pairs are edited."""
-    pipeline, options = _load_cached_pipeline(generator, device)
+    pipeline, options = _load_cached_pipeline(generator, device, edit["method"] if edit else "draw")
     seeds = [derive_candidate_seed(seed, row["negative_id"], number) for row, number in rows]
     files: list[Files] = []
-    if "planned" in rows[0][0]:
+    if edit is not None:
+        from caramel.sources.images.photo_edits.drawing import EditSettings, draw_edits
+
+        images = draw_edits(
+            pipeline,
+            options,
+            [row for row, _ in rows],
+            seeds,
+            edit=EditSettings(**edit),
+            sampling=sampling,
+            image_size=image_size,
+            batch_size=batch_size,
+        )
+        files += [(_encode_png(negative), _encode_png(positive)) for negative, positive in images]
+    elif "planned" in rows[0][0]:
         from caramel.sources.images.editing import draw_pairs
         from caramel.sources.world.scenes import Scene
 

@@ -11,12 +11,13 @@ The call options are options of the pipeline's class that are not settings of an
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
 
 CARD = "generator.json"
 OWN = "pipeline"
+
+PipelineMethod = Literal["draw", "inpaint", "instruct"]
+PIPELINE_NAMES: dict[PipelineMethod, str] = {
+    "draw": "text-to-image",
+    "inpaint": "in-painting",
+    "instruct": "instruction",
+}
 
 
 @dataclass(frozen=True)
@@ -85,16 +93,24 @@ def _read_card(folder: Path) -> tuple[str, dict[str, Any]]:
     return source, options
 
 
-def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]:
+def load_pipeline(
+    folder: str | Path, device: str, method: PipelineMethod = "draw"
+) -> tuple[Any, dict[str, Any]]:
     """Return (pipeline, call options) of a generator folder.
+
+    Args:
+        folder: the generator folder.
+        device: cpu or cuda.
+        method: what the pipeline does: ``draw`` images from text, ``inpaint`` masks of images, or edit images as
+            ``instruct`` says. diffusers can load one folder for the first two.
 
     Raises:
         BackendError: the folder is not a generator, its pipeline does not match the card, diffusers cannot load the
-            pipeline, or the device cannot be used.
+            pipeline, the pipeline cannot do this, or the device cannot be used.
         ResourceError: the pipeline does not fit onto the device.
     """
     import torch
-    from diffusers import AutoPipelineForText2Image
+    from diffusers import AutoPipelineForInpainting, AutoPipelineForText2Image, DiffusionPipeline
     from diffusers.utils import logging
 
     if not sys.stderr.isatty():
@@ -103,13 +119,23 @@ def load_pipeline(folder: str | Path, device: str) -> tuple[Any, dict[str, Any]]
     source, options = _read_card(folder)
     is_own_pipeline = source == str(folder / OWN)
     dtype = torch.float16 if device.startswith("cuda") and not is_own_pipeline else torch.float32
+    pipeline_class = {
+        "draw": AutoPipelineForText2Image,
+        "inpaint": AutoPipelineForInpainting,
+        "instruct": DiffusionPipeline,  # there is no class that covers the instruction pipelines
+    }[method]
     try:
-        pipeline = AutoPipelineForText2Image.from_pretrained(source, torch_dtype=dtype)
+        pipeline = pipeline_class.from_pretrained(source, torch_dtype=dtype)
     except (OSError, ValueError) as error:
         raise BackendError(
-            f"The text-to-image pipeline {source!r} cannot be loaded: {error}. A hub name needs the "
+            f"The {PIPELINE_NAMES[method]} pipeline {source!r} cannot be loaded: {error}. A hub name needs the "
             f"network and HF_HUB_OFFLINE=0."
         ) from error
+    if method == "instruct" and "image_guidance_scale" not in inspect.signature(pipeline.__call__).parameters:
+        raise BackendError(
+            f"{source!r} is a {type(pipeline).__name__}, which takes no instructions. Set train_generator.pretrained to an "
+            f"instruction pipeline, such as timbrooks/instruct-pix2pix, or synthesize.method to 'inpaint'."
+        )
     pipeline.set_progress_bar_config(disable=True)
     with translate_device_errors("The pipeline", device):
         return pipeline.to(device), options
@@ -153,31 +179,66 @@ def draw_images(
     Raises:
         ResourceError: the images of one call do not fit into memory.
     """
-    import torch
-
-    generators = [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
+    generators = create_generators(seeds)
     editing = (
         {}
         if known is None or hidden is None
         else _build_inpainting_arguments(known, hidden, generators, pipeline.device)
     )
+    return call_pipeline(
+        pipeline,
+        prompts,
+        generators,
+        sampling=sampling,
+        height=image_size,
+        width=image_size,
+        **editing,
+        **options,
+    )
+
+
+def call_pipeline(
+    pipeline: Any,
+    prompts: Sequence[str],
+    generators: Sequence[torch.Generator],
+    *,
+    sampling: Sampling,
+    **arguments: Any,
+) -> npt.NDArray[np.uint8]:
+    """Return one image per prompt, (n, height, width, 3); each image starts from noise of its own generator.
+
+    Args:
+        pipeline: a pipeline of diffusers.
+        prompts, generators: one per image.
+        sampling: guidance and steps.
+        arguments: further arguments of the pipeline's call.
+
+    Raises:
+        ResourceError: the images do not fit into memory.
+    """
+    import torch
+
     memory = translate_memory_errors(
         f"A batch of size {len(prompts)}", str(pipeline.device), "Lower `synthesize.batch_size`."
     )
     with memory, torch.inference_mode(), disable_tf32():
         drawn = pipeline(
             list(prompts),
-            generator=generators,
+            generator=list(generators),
             guidance_scale=sampling.guidance,
             num_inference_steps=sampling.steps,
-            height=image_size,
-            width=image_size,
             output_type="np",
-            **editing,
-            **options,
+            **arguments,
         ).images
     images: npt.NDArray[np.uint8] = np.rint(np.asarray(drawn) * 255).astype(np.uint8)
     return images
+
+
+def create_generators(seeds: Sequence[int]) -> list[torch.Generator]:
+    """Return a generator of random numbers for each seed; on the CPU, so that every device draws the same noise."""
+    import torch
+
+    return [torch.Generator("cpu").manual_seed(seed) for seed in seeds]
 
 
 def _build_inpainting_arguments(

@@ -7,7 +7,8 @@ four candidates can be enough: see ``candidates.py``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -20,6 +21,7 @@ from caramel.io.image_store import LazySequence
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import Calibration, calibrate_threshold, can_calibrate
 from caramel.sources.images.judges import NoJudge
+from caramel.sources.images.label_calibration import calibrate_on_labels
 
 FAITHFUL = (
     0.5  # least fit of a faithful image in the metrics, even if the threshold for keeping an image is lower
@@ -38,12 +40,14 @@ class FilterSettings:
         keep_ambiguous: types of negatives that are kept though their positive caption stays true by construction.
         ambiguity_test: what a judge compares. ``captions``: both captions on the candidate; ``images``: the candidate and
             the positive image on the positive caption, as BiVLC's annotators did (3.1, step 4).
+        labels: image_id, caption and fits, on which judges are calibrated; None: on pairs of val and their negatives.
     """
 
     faithfulness_threshold: float | None
     margin: float
     keep_ambiguous: Sequence[str]
     ambiguity_test: Literal["captions", "images"] = "captions"
+    labels: pd.DataFrame | None = None
 
 
 class FilterResult(NamedTuple):
@@ -82,12 +86,23 @@ def calibrate_and_filter(
     Raises:
         DataError: there are too few images to calibrate a threshold.
     """
-    calibrate = partial(
-        calibrate_threshold, pairs=pairs, negatives=calibration_negatives, images=source_files, seed=seed
+    calibrate: Callable[[Judge], Calibration] = (
+        partial(
+            calibrate_threshold, pairs=pairs, negatives=calibration_negatives, images=source_files, seed=seed
+        )
+        if settings.labels is None
+        else partial(
+            calibrate_on_labels,
+            labels=settings.labels,
+            images=ChainMap(files, source_files),  # type: ignore[arg-type]  # they are only read
+            seed=seed,
+        )
     )
     calibration = calibrate(judge) if settings.faithfulness_threshold is None else None
     second_calibration = None
-    if second_judge is not None and can_calibrate(pairs, calibration_negatives):
+    if second_judge is not None and (
+        settings.labels is not None or can_calibrate(pairs, calibration_negatives)
+    ):
         second_calibration = calibrate(second_judge)
     return filter_images(
         candidates,

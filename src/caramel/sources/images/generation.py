@@ -27,10 +27,11 @@ from caramel.sources.captions.formatting import append_suffix
 from caramel.sources.images.candidates import StopRule, draw_shard
 from caramel.sources.images.diffusion import Sampling
 from caramel.sources.images.judge_specs import load_judge
+from caramel.sources.images.photo_edits.drawing import EditSettings
 
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
 
-Method = Literal["draw", "edit"]
+Method = Literal["draw", "edit", "inpaint", "instruct"]
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Drawing:
         batch_size: images per call of the pipeline.
         device: auto, cpu or cuda.
         execution: how shards and trials run.
+        edit: how source images are edited; None: images are drawn.
     """
 
     generator: str
@@ -52,6 +54,7 @@ class Drawing:
     batch_size: int
     device: str
     execution: Execution
+    edit: EditSettings | None = None
 
     def build_settings(self) -> dict[str, Any]:
         """Return the settings that all shards and trials share."""
@@ -61,6 +64,7 @@ class Drawing:
             "image_size": self.image_size,
             "batch_size": self.batch_size,
             "device": resolve_device(self.device),
+            "edit": None if self.edit is None else asdict(self.edit),
         }
 
     def get_run_options(self) -> dict[str, Any]:
@@ -116,13 +120,22 @@ def choose_negatives(
     return selected[[*NEGATIVES.columns, "split"]]
 
 
-def build_rejects(negatives: pd.DataFrame, chosen: pd.DataFrame) -> pd.DataFrame:
-    """Return the negatives that ``choose_negatives`` left out, as table ``rejects``."""
+def build_rejects(
+    negatives: pd.DataFrame, chosen: pd.DataFrame, uneditable: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Return the negatives that are not drawn, as table ``rejects``.
+
+    Args:
+        negatives: table ``negatives``.
+        chosen: result of ``choose_negatives``.
+        uneditable: negative_id -> reason, of ``photo_edits.inputs.split_editable``.
+    """
     is_chosen = negatives["negative_id"].isin(chosen["negative_id"])
     left = negatives.loc[~is_chosen, ["negative_id", "negative_caption"]]
     assert len(left) + len(chosen) == len(negatives), (len(left), len(chosen), len(negatives))
     columns = {"id": left["negative_id"], "stage": "synthesize", "text": left["negative_caption"]}
-    return build_frame(REJECTS, pd.DataFrame(columns).assign(reason=NOT_DRAWN))
+    reasons = left["negative_id"].map(uneditable or {}).astype(object).fillna(NOT_DRAWN)
+    return build_frame(REJECTS, pd.DataFrame(columns).assign(reason=reasons))
 
 
 def hold_out(negatives: pd.DataFrame, pairs: pd.DataFrame, *, count: int, seed: int) -> pd.DataFrame:
@@ -147,7 +160,8 @@ def build_prompts(
         pairs: table ``pairs`` after refinement.
         source: all pairs of the source. They determine what images of train show, and what only images of test may
             show.
-        method: ``draw``: the caption as a whole; ``edit``: the scenes of both captions, see ``editing.py``.
+        method: ``draw``: the caption as a whole; ``edit``: the scenes of both captions, see ``editing.py``;
+            ``inpaint``, ``instruct``: the caption with the name of its source image, see ``photo_edits``.
         prompt_suffix: text that replaces the final stop of each prompt (Miranda et al. 2024, step 2); empty: the
             prompt is the caption.
         seed: seed of the random choices in a planned scene.
@@ -162,6 +176,9 @@ def build_prompts(
     )
     of_pair = pairs.set_index("pair_id").loc[negatives["pair_id"], ["caption", "scene", "split"]]
     prompt_rows = prompt_rows.assign(positive=of_pair["caption"].to_numpy(), type=negatives["type"])
+    if method in ("inpaint", "instruct"):
+        image_of = pairs.set_index("pair_id")["image_id"]
+        prompt_rows = prompt_rows.assign(image_id=image_of.loc[negatives["pair_id"]].to_numpy())
     if method == "edit":
         from caramel.sources.images.editing import plan_scene_edit
         from caramel.sources.world.compounds import list_split_compounds
@@ -247,6 +264,7 @@ def grid_trial(
     image_size: int,
     batch_size: int,
     device: str,
+    edit: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """Draw held-out captions with one setting, and return the judge's mean fit.
 
@@ -263,6 +281,7 @@ def grid_trial(
         image_size=image_size,
         batch_size=batch_size,
         device=device,
+        edit=edit,
     ).to_pandas()
     decide = load_judge(
         judge,

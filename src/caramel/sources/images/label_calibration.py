@@ -1,0 +1,133 @@
+"""Calibrate a judge of images on labels: whether a caption fits an image, as people decided or as a file says.
+
+A label is about an image of the source, or about a candidate of an earlier run with the same settings. Unlike captions
+and hard negatives of photographs (``calibration.py``), labels can show how a judge does on drawn images.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from caramel.errors import DataError, format_items
+from caramel.interfaces.judge import Judge
+from caramel.io.image_store import LazySequence
+from caramel.io.readers import iter_csv_rows
+from caramel.io.validators import format_value, read_text_field
+from caramel.sources.images.calibration import FOLDS, LEAST, Calibration, compute_cross_fitted_threshold
+from caramel.utils.hashing import assign_folds
+
+FILE = "labels.csv"
+COLUMNS = ["image_id", "caption", "fits"]
+VALUES = {"true": True, "false": False}
+
+
+def read_labels(folder: str | Path) -> pd.DataFrame:
+    """Return image_id, caption and fits (bool) of the folder's ``labels.csv``.
+
+    Raises:
+        DataError: the file is missing or has no row, ``fits`` is not true or false, or an image and caption occur twice.
+    """
+    path, rows = Path(folder, FILE), []
+    if not path.is_file():
+        raise DataError(
+            f"{str(path)!r} is missing: the table of labels, with the columns {', '.join(COLUMNS)}. Write it, or set "
+            f"filter_images.calibrate_on to 'val'."
+        )
+    for where, row in iter_csv_rows(path, COLUMNS):
+        image_id, caption, value = (read_text_field(row, name, where) for name in COLUMNS)
+        if value.lower() not in VALUES:
+            raise DataError(f"{where}: field 'fits' must be true or false, not {format_value(value)}.")
+        rows.append((image_id, caption, VALUES[value.lower()]))
+    labels = pd.DataFrame(rows, columns=COLUMNS)
+    twice = labels[labels.duplicated(["image_id", "caption"])]
+    if labels.empty or len(twice):
+        problem = (
+            f"has {len(twice)} rows whose image and caption have a label already"
+            if len(twice)
+            else "is empty"
+        )
+        raise DataError(f"{str(path)!r} {problem}. Give each image and caption one label.")
+    return labels
+
+
+def build_labels_of_decisions(
+    decisions: pd.DataFrame, candidates: pd.DataFrame, negatives: pd.DataFrame
+) -> pd.DataFrame:
+    """Return the labels that people's choices among candidates imply.
+
+    A chosen image fits. If people chose none, no candidate fits. Candidates that lost to a better one have no label.
+
+    Args:
+        decisions: table ``decisions`` of task ``choose``.
+        candidates, negatives: tables of those names.
+
+    Raises:
+        DataError: a chosen candidate does not exist.
+    """
+    decided = decisions.set_index("item_id")["decision"].dropna()
+    rows = candidates[candidates["negative_id"].isin(decided.index)].merge(
+        negatives[["negative_id", "negative_caption"]], on="negative_id", validate="many_to_one"
+    )
+    decision = rows["negative_id"].map(decided)
+    is_chosen = decision == rows["candidate"].astype(str)
+    lacking = {*decided.index[decided != "none"]} - {*rows.loc[is_chosen, "negative_id"]}
+    if lacking:
+        raise DataError(
+            f"People chose candidates that do not exist, of {len(lacking)} negatives:\n{format_items(sorted(lacking))}\n"
+            f"Their decisions are about other candidates: have these ones judged."
+        )
+    labels = rows.assign(caption=rows["negative_caption"], fits=is_chosen)
+    return labels.loc[is_chosen | (decision == "none"), COLUMNS].reset_index(drop=True)
+
+
+def calibrate_on_labels(
+    judge: Judge, labels: pd.DataFrame, images: Mapping[str, bytes], *, seed: int
+) -> Calibration:
+    """Return the threshold with the best balanced accuracy on labels, with figures cross-fitted over images.
+
+    Of several images that do not fit a caption, the one that the judge scores highest counts, because a filter would
+    keep that one.
+
+    Args:
+        judge: the judge to calibrate.
+        labels: columns image_id, caption and fits.
+        images: encoded files by image_id.
+        seed: seed of the folds.
+
+    Raises:
+        DataError: an image is missing, or fewer than ``LEAST`` images have a caption that fits, or one that does not.
+    """
+    lacking = sorted({*labels["image_id"]} - {*images})
+    if lacking:
+        raise DataError(
+            f"{len(lacking)} images with a label do not exist:\n{format_items(lacking)}\nThey belong to another run: "
+            f"label images of this one, or remove their rows."
+        )
+    scored = labels.assign(
+        score=judge.score_match(
+            LazySequence(images.__getitem__, labels["image_id"].tolist()), labels["caption"].tolist()
+        )
+    )
+    fitting = scored[scored["fits"]]
+    unfitting = (
+        scored[~scored["fits"]]
+        .sort_values(["caption", "score", "image_id"], ascending=[True, False, True])
+        .drop_duplicates("caption")
+    )
+    counts = [side["image_id"].nunique() for side in (fitting, unfitting)]
+    if min(counts) < LEAST:
+        raise DataError(
+            f"A judge cannot be calibrated on {counts[0]} images with a caption that fits and {counts[1]} with one that does "
+            f"not: at least {LEAST} of each are needed. Give more labels, or set filter_images.calibrate_on to 'val'."
+        )
+    folds = [
+        np.array(assign_folds(side["image_id"].tolist(), folds=FOLDS, seed=seed))
+        for side in (fitting, unfitting)
+    ]
+    scores = [side["score"].to_numpy(np.float64) for side in (fitting, unfitting)]
+    calibration = compute_cross_fitted_threshold(*scores, *folds)
+    return calibration._replace(images=int(pd.concat([fitting, unfitting])["image_id"].nunique()))
