@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,20 +22,27 @@ class Simulated:
     habit: Habit
     meant: dict[str, str] = field(default_factory=dict)
 
-    def work(self, page: Any, items: dict[str, Item], truth: dict[str, str], seed: int) -> None:
-        """Answer items by keys until the page says that all is done."""
+    def work(
+        self, page: Any, items: dict[str, Item], truth: dict[str, str], seed: int, keys: Mapping[str, str]
+    ) -> None:
+        """Answer items by keys until the page says that all is done.
+
+        Args:
+            keys: item_id by the key that the page has.
+        """
         draws = random.Random(self.name)
         while True:
             page.wait_for_selector("#options button, h2:text('All done')")
-            name = page.evaluate("queue.length ? queue[0].item_id : null")
-            if name is None:
+            key = page.evaluate("queue.length ? queue[0].item_key : null")
+            if key is None:
                 return
+            name = keys[key]
             (question,) = order_item(items[name], self.name, seed).questions
             values = [option.value for option in question.options]
             position = self.habit(draws, len(self.meant), values, truth[name])
             self.meant[name] = values[position]
             page.keyboard.press(str(position + 1))
-            while page.evaluate("name => queue.length > 0 && queue[0].item_id === name", name):
+            while page.evaluate("key => queue.length > 0 && queue[0].item_key === key", key):
                 page.wait_for_timeout(5)
             if page.evaluate("queue.length === 0"):
                 page.wait_for_timeout(50)

@@ -6,6 +6,7 @@ Handlers are plain functions, which Starlette runs in threads: they wait for the
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,11 @@ PREFETCH = 2  # items that a page holds: the current one and the next
 ENTER = (
     '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Opening</title>'
 )
+OTHER_TASK = "Another task is served here now. Reload this page to go on with that one."
+NOT_STORED = (
+    "The server could not store it: its disk is full, or the task file is in use. Tell whoever runs the task."
+)
+LOGGER = logging.getLogger(__name__)  # warnings go to the terminal of the server
 Handler = Callable[[Request, str, Mapping[str, Any]], Response]
 
 
@@ -83,7 +89,8 @@ class AnnotationApp:
         try:
             data = self._images.read(request.path_params["key"])
         except DataError as error:
-            return PlainTextResponse(str(error), 404)
+            LOGGER.warning("%s", error)  # names folders of this machine
+            return PlainTextResponse("This image cannot be read.", 404)
         headers = {"Cache-Control": "private, max-age=86400"}
         return Response(data, media_type=detect_media_type(data), headers=headers)
 
@@ -95,6 +102,7 @@ class AnnotationApp:
         return JSONResponse(
             {
                 "task": settings.task,
+                "task_id": settings.task_id,
                 "guideline": settings.guideline,
                 "version": settings.guideline_hash,
                 "annotator": annotator,
@@ -109,7 +117,7 @@ class AnnotationApp:
 
     def take_answer(self, request: Request, annotator: str, body: Mapping[str, Any]) -> Response:
         """Store an answer, and then return further items. A page that was replaced still gets its answer stored."""
-        item = self.store.get_item(_read_text(body, "item_id", 4000), annotator)
+        item = self.store.get_item(_read_text(body, "item_key", 100), annotator)
         skipped = body.get("skipped")
         answer = Answer(
             answer_id=_read_text(body, "answer_id", 100),
@@ -123,10 +131,10 @@ class AnnotationApp:
         return self._give(annotator, body, new=self.store.add_answer(answer))
 
     def undo(self, request: Request, annotator: str, body: Mapping[str, Any]) -> Response:
-        """Withdraw the last answer, and return its item."""
+        """Withdraw an answer, and return its item."""
         if self._is_replaced(annotator, body):
             return JSONResponse({"replaced": True}, 409)
-        item = self.store.undo_answer(annotator)
+        item = self.store.undo_answer(annotator, _read_text(body, "answer_id", 100))
         return JSONResponse(
             {"item": item and item.describe(), **self._describe_progress(annotator)},
         )
@@ -136,8 +144,8 @@ class AnnotationApp:
             return JSONResponse({"replaced": True, **more}, 409)
         holding = body.get("holding")
         if not isinstance(holding, list) or not all(isinstance(name, str) for name in holding[:10]):
-            raise DataError("`holding` must be a list of item ids.")
-        items = self.store.give_items(annotator, holding[:10], PREFETCH)
+            raise DataError("`holding` must be a list of keys of items.")
+        items = self.store.give_items(annotator, self.store.find_item_ids(holding[:10]), PREFETCH)
         return JSONResponse(
             {"items": [item.describe() for item in items], **more, **self._describe_progress(annotator)}
         )
@@ -162,9 +170,12 @@ class AnnotationApp:
                 body = json.loads(await request.body())
                 if not isinstance(body, dict):
                     raise DataError("The request must be a JSON object.")
+                if handle != self.start and body.get("task_id") != self.store.settings.task_id:
+                    return JSONResponse({"error": OTHER_TASK, "other_task": True}, 412)
                 return await run_in_threadpool(handle, request, annotator, body)
             except ResourceError as error:
-                return JSONResponse({"error": str(error)}, 507)
+                LOGGER.warning("%s", error)
+                return JSONResponse({"error": NOT_STORED}, 507)
             except (DataError, ValueError, RecursionError) as error:
                 return JSONResponse({"error": str(error)}, 422)
 

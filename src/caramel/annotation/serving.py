@@ -69,6 +69,7 @@ def serve_task(
     import uvicorn
 
     port = listener.getsockname()[1]
+    store.renew_assignments()
     app = AnnotationApp(store, accounts).build(list_hosts(address, port))
     # No access log: it would hold the secrets of links. No proxy: its headers could name any host.
     config = uvicorn.Config(

@@ -18,7 +18,7 @@ from caramel.annotation.server import PAGE
 from caramel.annotation.task_file import TaskSettings
 from caramel.io.files import write_text
 
-ANSWERS_FORMAT = "caramel-answers-1"
+ANSWERS_FORMAT = "caramel-answers-2"
 
 
 def write_page(
@@ -39,6 +39,7 @@ def write_page(
     embedded = {
         "format": ANSWERS_FORMAT,
         "task": settings.task,
+        "task_id": settings.task_id,
         "version": settings.guideline_hash,
         "guideline": settings.guideline,
         "annotator": annotator,
