@@ -13,8 +13,6 @@ import requests
 from annotation_tasks import SECRET, Client, image_task, list_keys, serving, text_item, write_task
 
 from caramel.annotation.answers import read_answers
-from caramel.annotation.serving import list_hosts
-from caramel.errors import ConfigError
 
 
 def task(tmp_path: Path, count: int = 6, **more: object) -> Path:
@@ -271,12 +269,3 @@ def test_names_of_images_do_not_tell_which_they_are(tmp_path: Path) -> None:
     assert '"items":[{' in text
     assert '"i0"' not in text
     assert "value" not in text
-
-
-def test_a_wildcard_address_is_refused_because_no_host_could_be_checked() -> None:
-    assert list_hosts("127.0.0.1", 80) == ["127.0.0.1:80", "localhost:80"]
-    assert list_hosts("fe80::1", 80) == ["[fe80::1]:80"]
-    assert list_hosts("lab.example", 80) == ["lab.example:80"]
-    for address in ("0.0.0.0", "::"):
-        with pytest.raises(ConfigError, match="one address"):
-            list_hosts(address, 80)

@@ -20,8 +20,8 @@ from caramel.annotation.accounts import hash_secret
 from caramel.annotation.items import Item, Option, Question
 from caramel.annotation.making.image_keys import ImageKeys
 from caramel.annotation.making.image_tasks import BOTH, NEITHER, NONE
-from caramel.annotation.server import AnnotationApp
-from caramel.annotation.serving import list_hosts, open_socket
+from caramel.annotation.server import AnnotationApp, GetAccounts
+from caramel.annotation.serving import list_origins, open_socket
 from caramel.annotation.store import Answer, AnswerStore
 from caramel.annotation.task_file import TaskSettings, create_task_file
 
@@ -112,17 +112,27 @@ def list_keys(path: Path) -> dict[str, str]:
 
 
 @contextmanager
-def serving(path: Path, accounts: Mapping[str, str] | None = None, port: int = 0) -> Iterator[str]:
+def serving(
+    path: Path,
+    accounts: Mapping[str, str] | None = None,
+    port: int = 0,
+    *,
+    get_accounts: GetAccounts | None = None,
+    public_url: str | None = None,
+) -> Iterator[str]:
     """Serve a task in a thread; yield the origin, such as http://127.0.0.1:4321.
 
     Args:
         accounts: secret by annotator; by default ``me`` with ``SECRET``.
+        get_accounts: in place of ``accounts``.
     """
     store, listener = AnswerStore(path), open_socket("127.0.0.1", port)
     hashes = {name: hash_secret(secret) for name, secret in (accounts or {"me": SECRET}).items()}
     port = listener.getsockname()[1]
     store.renew_assignments()
-    app = AnnotationApp(store, hashes).build(list_hosts("127.0.0.1", port))
+    app = AnnotationApp(store, get_accounts or (lambda: hashes)).build(
+        list_origins("127.0.0.1", port, public_url)
+    )
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

@@ -39,25 +39,26 @@ NOT_STORED = (
     "The server could not store it: its disk is full, or the task file is in use. Tell whoever runs the task."
 )
 LOGGER = logging.getLogger(__name__)  # warnings go to the terminal of the server
+GetAccounts = Callable[[], Mapping[str, str]]  # hash of the secret by annotator, at each request
 Handler = Callable[[Request, str, Mapping[str, Any]], Response]
 
 
 class AnnotationApp:
     """The handlers of one task, with the page that each annotator has open."""
 
-    def __init__(self, store: AnswerStore, accounts: Mapping[str, str]) -> None:
+    def __init__(self, store: AnswerStore, get_accounts: GetAccounts) -> None:
         """Store what the handlers use.
 
         Args:
-            accounts: hash of the secret by annotator.
+            get_accounts: returns the hash of the secret by annotator. They may change while the task is served.
         """
-        self.store, self.accounts = store, accounts
+        self.store, self._get_accounts = store, get_accounts
         self._images = TaskImages(store.locate_image)
         self._pages: dict[str, str] = {}  # annotator -> page that was opened last
         self._lock = threading.Lock()
 
-    def build(self, hosts: Sequence[str]) -> Starlette:
-        """Return the application, which answers to these values of the header Host."""
+    def build(self, origins: Sequence[str]) -> Starlette:
+        """Return the application, which browsers reach under these origins."""
         routes = [
             Route("/", self.show_page),
             Route("/page.css", lambda _: FileResponse(PAGE / "page.css")),
@@ -68,23 +69,29 @@ class AnnotationApp:
             Route("/api/answer", self._accept(self.take_answer), methods=["POST"]),
             Route("/api/undo", self._accept(self.undo), methods=["POST"]),
         ]
-        guard = Middleware(GuardedAccess, hosts=hosts)
+        guard = Middleware(GuardedAccess, origins=origins)
         return Starlette(routes=routes, middleware=[guard], max_body_size=MAX_BODY)
 
     def show_page(self, request: Request) -> Response:
         """Return the page. A link's secret is exchanged for a cookie, so that it leaves the address bar."""
         secret = request.query_params.get("token")
-        if secret is not None and find_annotator(self.accounts, secret):
+        if secret is not None and find_annotator(self._get_accounts(), secret):
             response = HTMLResponse(ENTER)
-            response.set_cookie(name_cookie(request), secret, httponly=True, samesite="strict")
+            response.set_cookie(
+                name_cookie(request),
+                secret,
+                httponly=True,
+                samesite="strict",
+                secure=request.url.scheme == "https",
+            )
             return response
-        if secret is not None or get_annotator(request, self.accounts) is None:
+        if secret is not None or get_annotator(request, self._get_accounts()) is None:
             return PlainTextResponse(UNKNOWN, 403)
         return FileResponse(PAGE / "index.html")
 
     def show_image(self, request: Request) -> Response:
         """Return an image of the task, or 404 if it is unknown or cannot be read."""
-        if get_annotator(request, self.accounts) is None:
+        if get_annotator(request, self._get_accounts()) is None:
             return PlainTextResponse(UNKNOWN, 403)
         try:
             data = self._images.read(request.path_params["key"])
@@ -163,7 +170,7 @@ class AnnotationApp:
         """Return an endpoint that calls a handler with annotator and JSON body, and turns errors into replies."""
 
         async def answer_request(request: Request) -> Response:
-            annotator = get_annotator(request, self.accounts)
+            annotator = get_annotator(request, self._get_accounts())
             if annotator is None:
                 return JSONResponse({"error": UNKNOWN}, 403)
             try:

@@ -129,6 +129,12 @@ def test_gold_items_are_named_by_a_file_whose_errors_name_the_row(project: Call)
     gold.write_text("item_id,answer,role\np0:replace_att,0,gold\np1:replace_att,none,qualification\n")
     rows = make(project, "choose", "--gold", "gold.csv", "--items", "2")
     assert sorted(str(row["role"]) for row in rows) == ["gold", "item", "item", "qualification"]
+    Path("task.db").unlink()
+    _, _, told = project(
+        "annotate", "make", "choose", "--gold", "gold.csv", "--items", "2", "--out", "task.db"
+    )
+    assert "all 1 gold items within about 9 items" in told
+    assert "The task has 2 items: whoever judges all of them meets about 0" in told
     for line, message in {
         "p9,0,gold": "no item 'p9'",
         "p2:replace_att,9,gold": "Possible values: 0, 1, 2, none",
@@ -197,14 +203,23 @@ def test_secrets_are_printed_once_and_sharing_needs_them(project: Call) -> None:
     assert code == 0
     secrets = re.findall(r"^a0[12]  (\S{43})$", out, re.MULTILINE)
     assert len(secrets) == 2
+    code, out, _ = project("annotate", "accounts", "accounts.json", "a02", "--renew")
+    assert (code, re.findall(r"^a02  (\S{43})$", out, re.MULTILINE)[0] in secrets) == (0, False)
+    assert "Removed 1" in project("annotate", "accounts", "accounts.json", "a02", "--remove")[1]
+    code, _, error = project("annotate", "accounts", "accounts.json", "a01", "--remove", "--renew")
+    assert (code, "exclude each other" in error) == (1, True)
     for arguments, message in (
         (("--share-on", "192.0.2.1"), "needs --accounts"),
         (("--share-on", "0.0.0.0", "--accounts", "accounts.json"), "one address"),
         (("--share-on", "192.0.2.1", "--accounts", "accounts.json"), "cannot be used"),
         (("--annotator", "<b>me</b>"), "pseudonym"),
+        (("--annotator", "a01", "--accounts", "accounts.json"), "exclude each other"),
+        (("--public-url", "lab.example"), "--public-url 'lab.example'"),
         (("--accounts", "missing.json"), "missing.json"),
     ):
         code, _, error = project("annotate", "task.db", *arguments)
+        assert (code, message in error) == (1, True), error
+        code, _, error = project("annotate", *arguments, "task.db")  # options may come first
         assert (code, message in error) == (1, True), error
     for arguments in (("serve", "nothing.db"), ("nothing.db",)):
         code, out, error = project("annotate", *arguments)
