@@ -169,12 +169,16 @@ def build_answers(habits: list[str], items: int, accuracy: float, rng: np.random
                 {
                     "item_id": f"item{item:04d}",
                     "task": "fits",
+                    "role": "item",
                     "annotator": f"{habit}-{number}",
+                    "qualified": True,
                     "guideline": "0" * 16,
+                    "content": f"content{item:04d}",
                     "answer": answer,
                     "skipped": None,
                     "seconds": seconds,
                     "answered_at": f"2026-01-01T{turn // 3600:02d}:{turn // 60 % 60:02d}:{turn % 60:02d}+00:00",
+                    "turn": turn,
                     "gold": OPTIONS[truth[item]] if item % 10 == 0 else None,
                     "order": json.dumps([str(left), str(right), *OPTIONS[2:]]),
                 }

@@ -31,12 +31,15 @@ def filter_images(config: Config) -> None:
     read_negatives = partial(read_table, NEGATIVES, "data/refine/negatives.parquet")
     candidates = read_table(CANDIDATES, DRAWN / "candidates.parquet")
     images = read_table(IMAGES, DRAWN / "images.parquet")
+    source_images = read_table(IMAGES, SOURCE / "images.parquet")
     negatives = read_negatives(only=("negative_id", set(candidates["negative_id"])))
     settings: dict[str, Any] = {
         "checkpoint": "data/base",
         "device": config.run.device,
         "allow_unmentioned_objects": config.scenes.allow_unmentioned_objects,
-        "judged": JudgedImages(config.annotation.data_dir, candidates, images, negatives, pairs),
+        "judged": JudgedImages(
+            config.annotation.images_dir, candidates, images, negatives, pairs, source_images
+        ),
     }
     filtered = calibrate_and_filter(
         candidates,
@@ -44,7 +47,7 @@ def filter_images(config: Config) -> None:
         ImageStore(DRAWN / "images.parquet", images),
         negatives,
         pairs,
-        source_files=ImageStore(SOURCE / "images.parquet", read_table(IMAGES, SOURCE / "images.parquet")),
+        source_files=ImageStore(SOURCE / "images.parquet", source_images),
         calibration_negatives=read_negatives(
             only=("pair_id", set(pairs.loc[pairs["split"] == SPLIT, "pair_id"]))
         ),
@@ -64,8 +67,8 @@ def filter_images(config: Config) -> None:
     write_table(REJECTS, filtered.rejects, OUT / "rejects.parquet")
     metrics = filtered.metrics
     if PEOPLE in (section.judge, section.ambiguity):
-        agreement = summarise_decisions(config.annotation.data_dir)
-        log_agreement(config.annotation.data_dir, agreement)
+        agreement = summarise_decisions(config.annotation.images_dir)
+        log_agreement(config.annotation.images_dir, agreement)
         metrics["people"] = {record["task"]: record for record in agreement}
     write_json(OUT / "metrics.json", metrics)
 

@@ -38,7 +38,7 @@ def negatives(config: Config) -> None:
         spacy_model=section.spacy_model,
         allow_unmentioned_objects=allow_unmentioned_objects,
         model=section.language_model.model_dump() | {"spacy_model": section.spacy_model},
-        annotations=config.annotation.data_dir,
+        annotations=config.annotation.paraphrases_dir,
     )
     write_table(NEGATIVES, tables.negatives, OUT / "negatives.parquet")
     write_table(PARAPHRASES, tables.paraphrases, OUT / "paraphrases.parquet")

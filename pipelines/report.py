@@ -33,7 +33,7 @@ def report(config: Config) -> None:
             config.report.primary_comparison,
             RunFacts([config.scenes.seed], find_last_run("evaluate", config.profile)),
         ),
-        annotations=Path(config.annotation.data_dir),
+        annotations=Path(config.annotation.baseline_dir),
     )
     write_report(built, DATA / "report", last=LAST, profile=config.profile, commit=commit)
     print(f"Report: {DATA / 'report' / 'report.html'}")

@@ -35,6 +35,7 @@ settings.load_profile("unhurried")
 PARTS = {
     "tests/pipeline/test_chaos.py": "smoke",
     "tests/pipeline/test_faults.py": "smoke",
+    "tests/pipeline/test_people_walk.py": "smoke",
     "tests/pipeline/test_smoke.py": "smoke",
     "tests/runtime/ray/test_hosts.py": "hosts",
     "tests/runtime/ray/test_ray_cluster.py": "ray_cluster",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
-import pandas as pd
 import projects
 from annotated import annotated
 
+from caramel.annotation.content import hash_instances
 from caramel.schemas.annotation import ANNOTATIONS
-from caramel.schemas.io import write_table
+from caramel.schemas.images import IMAGES
+from caramel.schemas.instances import INSTANCES
+from caramel.schemas.io import read_table, write_table
 
 
 def answers() -> None:
@@ -25,6 +27,12 @@ def answers() -> None:
 def baseline() -> None:
     """``data/base.parquet``: answers to the queries of instances, and the instances."""
     projects.instances()
-    names = pd.read_parquet("data/instances.parquet", columns=["instance_id"])["instance_id"]
+    contents = hash_instances(
+        read_table(INSTANCES, "data/instances.parquet"), read_table(IMAGES, "data/images.parquet")
+    )
     reply = json.dumps({"i0": "c0", "i1": "c1", "c0": "i0", "c1": "i1"})
-    write_table(ANNOTATIONS, annotated({"a": dict.fromkeys(names, reply)}, "baseline"), "data/base.parquet")
+    write_table(
+        ANNOTATIONS,
+        annotated({"a": dict.fromkeys(contents, reply)}, "baseline", contents),
+        "data/base.parquet",
+    )

@@ -127,7 +127,8 @@ def check_benchmark(
             image_tolerance=0.1,
             image_exempt=("add_obj", "add_att"),
             max_subtype_share=0.5,
-            min_kappa=0.4,
+            min_alpha=0.4,
+            min_pairable=30,
         ),
         folds=folds,
         image_folds=4,
@@ -586,7 +587,12 @@ def test_people_who_agree_pass_and_without_people_there_is_nothing_to_check(tmp_
 
 @pytest.mark.parametrize(
     ("change", "column"),
-    [({"krippendorff_alpha": 0.39}, "krippendorff_alpha"), (UNKNOWN | {"pairable": 0}, "pairable")],
+    [
+        ({"krippendorff_alpha": 0.39}, "krippendorff_alpha"),
+        (UNKNOWN | {"pairable": 0}, "pairable"),
+        (UNKNOWN | {"pairable": 1}, "pairable"),
+        ({"pairable": 29}, "pairable"),
+    ],
 )
 def test_people_who_do_not_agree_or_were_not_compared_stop_the_gate(
     tmp_path: Path, change: dict[str, object], column: str

@@ -28,7 +28,7 @@ def write_project(data: Path) -> Path:
     stored(data / "synthesize/images.parquet", [image(name, 50 + n) for n, name in enumerate(names)])
     _write(
         PAIRS,
-        data / "refine/pairs.parquet",
+        [data / "scenes/pairs.parquet", data / "refine/pairs.parquet"],
         [
             {
                 "pair_id": pair,
@@ -64,7 +64,7 @@ def write_project(data: Path) -> Path:
     )
     _write(
         PARAPHRASES,
-        data / "refine/paraphrases.parquet",
+        [data / "negatives/paraphrases.parquet", data / "refine/paraphrases.parquet"],
         [
             {"pair_id": pair, "caption2": f"There is a red ball {n}.", "generator": "x", "attempts": 1}
             for n, pair in enumerate(pairs)
@@ -125,5 +125,6 @@ def image(name: str, number: int) -> dict[str, Any]:
     return {"image_id": name, "data": encoded(number), **KNOWN}
 
 
-def _write(table: Table, path: Path, rows: list[dict[str, Any]]) -> None:
-    write_table(table, build_frame(table, rows), path)
+def _write(table: Table, paths: Path | list[Path], rows: list[dict[str, Any]]) -> None:
+    for path in paths if isinstance(paths, list) else [paths]:
+        write_table(table, build_frame(table, rows), path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ _SIGNATURES = {
 
 
 class TaskImages:
-    """The encoded images of a task by key; each index is read once."""
+    """The encoded images of a task by key, which is their SHA-256; each index is read once."""
 
     def __init__(self, locate: Callable[[str], tuple[Path, str] | None]) -> None:
         """Store how to find an image.
@@ -34,7 +35,8 @@ class TaskImages:
         """Return an encoded image, after checking its SHA-256.
 
         Raises:
-            DataError: the key or the image is unknown, or the image is missing or damaged.
+            DataError: the key or the image is unknown, or the image is missing, damaged, or another one than that of
+                which the item was made.
         """
         location = self._locate(key)
         if location is None:
@@ -46,7 +48,13 @@ class TaskImages:
             store = self._stores[index]
         if image_id not in store:
             raise DataError(f"{str(index)!r} has no image {image_id!r}.")
-        return store.read_verified(image_id)
+        data = store.read_verified(image_id)
+        if hashlib.sha256(data).hexdigest() != key:
+            raise DataError(
+                f"Image {image_id!r} of {str(index)!r} has changed since the task was made. Annotators would judge other "
+                f"images under the same item. Restore it with `dvc checkout`, or make a new task with `caramel annotate make`."
+            )
+        return data
 
 
 def detect_media_type(data: bytes) -> str:

@@ -23,7 +23,9 @@ from caramel.utils.hashing import compute_stable_keys
 FORMAT = "2"
 SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
-CREATE TABLE images (key TEXT PRIMARY KEY, source TEXT NOT NULL, image_id TEXT NOT NULL) STRICT;
+CREATE TABLE images (  -- key: SHA-256 of the encoded image
+    key TEXT PRIMARY KEY, source TEXT NOT NULL, image_id TEXT NOT NULL
+) STRICT;
 CREATE TABLE items (
     item_id TEXT PRIMARY KEY,
     key TEXT NOT NULL UNIQUE,  -- what pages and exported files name the item by: item_id may tell the answer

@@ -78,13 +78,15 @@ class BenchmarkThresholds(BlindThresholds):
         image_exempt: subtypes that suite ``blind_images`` leaves out.
         max_subtype_share: largest share of a subtype among the instances of a split, in (0, 1]; see suite
             ``instances``.
-        min_kappa: least agreement of people, in [0, 1]; see suite ``agreement``.
+        min_alpha: least agreement of people, in [0, 1]; see suite ``agreement``.
+        min_pairable: least number of items that two of them answered.
     """
 
     image_tolerance: float
     image_exempt: Sequence[str]
     max_subtype_share: float
-    min_kappa: float
+    min_alpha: float
+    min_pairable: int
 
 
 def validate_captions(
@@ -186,7 +188,8 @@ def validate_benchmark(
         **thresholds.build_parameters(folds),
         "max_image_accuracy": 0.5 + thresholds.image_tolerance,
         "image_folds": image_folds,
-        "min_kappa": thresholds.min_kappa,
+        "min_alpha": thresholds.min_alpha,
+        "min_pairable": thresholds.min_pairable,
     }
     return _validate_all(looked_at, parameters, folder, docs_folder)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,18 @@ class Judge(Protocol):
         ...
 
 
+@runtime_checkable
+class DecisionJudge(Judge, Protocol):
+    """Looks up what people decided.
+
+    Attributes:
+        decided: for each task, the items with a decision. Where one of them has no score, people judged it with other
+            images or captions than the current ones.
+    """
+
+    decided: Mapping[str, Collection[str]]
+
+
 @dataclass(frozen=True)
 class JudgedImages:
     """The images that are to be judged, for a judge that looks them up.
@@ -40,6 +52,7 @@ class JudgedImages:
     Attributes:
         annotations: folder with people's decisions.
         candidates, images, negatives, pairs: tables of those names; ``images`` is that of the candidates.
+        source_images: table ``images`` of the pairs.
     """
 
     annotations: str
@@ -47,6 +60,7 @@ class JudgedImages:
     images: pd.DataFrame
     negatives: pd.DataFrame
     pairs: pd.DataFrame
+    source_images: pd.DataFrame
 
 
 class JudgeFactory(Protocol):

@@ -16,7 +16,6 @@ from caramel.report.inputs import StageSkipped
 from caramel.report.reading_order import Make, list_sections
 from caramel.report.rendering import format_markup, render_page, shorten_names, shorten_value
 from caramel.report.sections import claim_sections
-from caramel.report.sections.people_section import build_people_blocks
 from caramel.report.sections.statistics_section import compute_text_statistics
 from caramel.schemas.columns import TYPES
 from caramel.study.preregistration import Registration
@@ -58,7 +57,7 @@ def build_report(
         exempt: types that refinement did not change.
         primary_comparison: variant, against, metric and subset of the comparison at the top of the page.
         registration: whether it is confirmatory, and why.
-        annotations: folder of people's decisions and baseline; None: there is none.
+        annotations: folder of the human baseline; None: there is none.
 
     Raises:
         DataError: a file is missing or broken. A skipped stage is no error: its section states the reason.
@@ -66,9 +65,8 @@ def build_report(
     numbers = changes.collect_key_numbers(data)
     changed = changes.build_changes_blocks(changes.read_last(last), numbers, profile)
     statistics = compute_text_statistics(data)
-    people = build_people_blocks(data, annotations) if annotations else []
     parts = list_sections(
-        data, examples, exempt, primary_comparison, registration, statistics, changed, people, versions
+        data, examples, exempt, primary_comparison, registration, statistics, changed, annotations, versions
     )
     sections = _build_sections(parts)
     try:

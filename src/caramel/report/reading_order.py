@@ -23,6 +23,7 @@ from caramel.report.sections import (
     retained_sections,
     search_sections,
 )
+from caramel.report.sections.people_section import build_people_blocks, has_people
 from caramel.report.sections.statistics_section import STATISTICS_LEAD, build_statistics_blocks
 from caramel.study.preregistration import Registration
 
@@ -37,7 +38,7 @@ def list_sections(
     registration: Registration,
     statistics: pd.DataFrame,
     changed: Sequence[Block],
-    people: Sequence[Block],
+    annotations: Path | None,
     versions: Mapping[str, str],
 ) -> list[tuple[str, str, str, Make]]:
     """Return (id, title, lead, function that builds the blocks) of every section, in reading order.
@@ -46,7 +47,7 @@ def list_sections(
         data, examples, exempt, primary_comparison, registration, versions: as in ``page.build_report``.
         statistics: of the texts.
         changed: blocks on the changes since the last report.
-        people: blocks on people's decisions and their baseline; without any, the section is left out.
+        annotations: folder of the human baseline; without it and people's decisions, the section on people is left out.
     """
     d, i, m = data_sections, image_sections, model_sections
     return [
@@ -94,7 +95,11 @@ def list_sections(
             partial(retained_sections.build_retained_section, data),
         ),
         ("subtypes", "By subtype", "Where models differ.", partial(m.build_subtypes_section, data)),
-        *([("people", "People", "What people judged.", lambda: people)] if people else []),
+        *(
+            [("people", "People", "What people judged.", partial(build_people_blocks, data, annotations))]
+            if has_people(data, annotations)
+            else []
+        ),
         ("changes", "What changed", "Key figures against the last report.", lambda: changed),
         ("counts", "Data", "Output rows of each stage.", partial(d.build_counts_section, data)),
         (

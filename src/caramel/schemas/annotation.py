@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from caramel.schemas.contracts import FLOAT, TEXT, Column, Table
+from caramel.schemas.contracts import BOOL, COUNT, FLOAT, INT, TEXT, Column, Table
 
 TASKS = ("choose", "fits", "compare", "true", "baseline", "correct", "resolve")  # kinds of questions
+ROLES = ("item", "gold", "qualification")  # what an item is for
 
 ANNOTATIONS = Table(
     "annotations",
@@ -15,11 +16,26 @@ ANNOTATIONS = Table(
         "item_id": Column(
             TEXT,
             "judged row, by its name in its own table: negative_id (choose, fits), instance_id (baseline), pair_id "
-            "(true, correct, resolve); compare joins two negatives of one caption as `A|B`",
+            "(correct, resolve); true: pair_id, negative_id, or pair_id with `:paraphrase`; compare joins two negatives "
+            "of one caption as `A|B`",
         ),
         "task": Column(TEXT, "kind of question", choices=TASKS),
+        "role": Column(
+            TEXT,
+            "item: to be judged; gold: mixed in, with a known answer; qualification: answered first, with a known answer. "
+            "Agreement, decisions and baselines are computed from role item alone",
+            choices=ROLES,
+        ),
         "annotator": Column(TEXT, "pseudonym of the annotator"),
+        "qualified": Column(
+            BOOL, "false if the annotator failed the qualification; their answers count nowhere"
+        ),
         "guideline": Column(TEXT, "first 16 hexadecimal digits of the SHA-256 of the instructions' text"),
+        "content": Column(
+            TEXT,
+            "hash of the captions and images that were displayed: first 16 hexadecimal digits of a SHA-256 "
+            "(annotation/content.py)",
+        ),
         "answer": Column(
             TEXT,
             "answer; null if skipped. choose: number of the candidate or `none`; fits: `positive`, `negative` (image), "
@@ -36,6 +52,12 @@ ANNOTATIONS = Table(
             range=(0.0, sys.float_info.max),
         ),
         "answered_at": Column(TEXT, "time of the answer: UTC, ISO 8601"),
+        "turn": Column(
+            INT,
+            "number of the answer in the order of answering; null if the order is unknown, as in CSV files",
+            null=True,
+            range=COUNT,
+        ),
         "gold": Column(TEXT, "expected answer, in the form of `answer`, if known beforehand", null=True),
         "order": Column(
             TEXT,

@@ -31,9 +31,17 @@ DECISIONS = Table(
             "dawid_skene: its posterior probability",
             range=UNIT,
         ),
+        "skipped": Column(
+            TEXT,
+            "why annotators skipped a text that nobody corrected (tasks correct and resolve); null otherwise",
+            null=True,
+        ),
         "votes": Column(TEXT, "JSON object: number of votes of each answer"),
         "annotators": Column(TEXTS, "pseudonyms of those who answered, sorted"),
         "guideline": Column(TEXT, "version of the instructions, as in table `annotations`"),
+        "content": Column(
+            TEXT, "hash of the captions and images that were judged, as in table `annotations`"
+        ),
         "decided_at": Column(TEXT, "time of the last answer: UTC, ISO 8601"),
     },
 )

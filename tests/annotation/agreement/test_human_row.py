@@ -4,9 +4,15 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from annotated import annotated
+from annotated import annotated, index_swap_images
 
-from caramel.annotation.agreement.human_row import RIGHT, compute_baseline_metrics, compute_two_way_interval
+from caramel.annotation.agreement.human_row import (
+    RIGHT,
+    compute_baseline_metrics,
+    compute_two_way_interval,
+    list_foreign_items,
+)
+from caramel.annotation.content import hash_instances
 from caramel.errors import DataError
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS
@@ -38,7 +44,14 @@ def reply(*wrong: str) -> str:
 
 def score(answers: pd.DataFrame, number: int = 4) -> pd.DataFrame:
     rows = compute_baseline_metrics(
-        answers, instances(number), model="people", benchmark="instances", where="here"
+        answers.assign(
+            content=answers["item_id"].map(hash_instances(instances(number), index_swap_images(number)))
+        ),
+        instances(number),
+        index_swap_images(number),
+        model="people",
+        benchmark="instances",
+        where="here",
     )
     check_table(METRICS, rows, "metrics")
     return rows.set_index(["subset", "metric"])
@@ -75,8 +88,17 @@ def test_one_person_has_no_interval_because_other_people_are_unknown() -> None:
 def test_answers_of_another_task_or_to_other_instances_are_refused() -> None:
     with pytest.raises(DataError, match="here holds answers of task 'true'"):
         score(annotated({"ada": {"i0": "yes"}}, task="true"))
-    with pytest.raises(DataError, match=r"1 answered items of here are not among the 4 instances:\n.*'i9'"):
+    with pytest.raises(DataError, match=r"1 answered items of here are not among the 4 instances.*\n.*'i9'"):
         score(annotated({"ada": {"i9": reply()}}, task="baseline"))
+
+
+def test_answers_to_instances_whose_images_are_drawn_again_are_refused() -> None:
+    contents = hash_instances(instances(4), index_swap_images(4))
+    answers = annotated({"ada": {"i0": reply(), "i1": reply()}}, "baseline", contents)
+    drawn_again = index_swap_images(4)
+    drawn_again.loc[drawn_again["image_id"] == "n1", "sha256"] = "0" * 64
+    assert list_foreign_items(answers, instances(4), index_swap_images(4)) == []
+    assert list_foreign_items(answers, instances(4), drawn_again) == ["i1"]
 
 
 def test_people_who_differ_widen_the_interval() -> None:
@@ -95,3 +117,27 @@ def test_all_right_is_not_certain_and_one_cluster_is_unknown() -> None:
     assert (share, high) == (1.0, 1.0)
     assert 0.6 < low < 0.8
     assert math.isnan(compute_two_way_interval(np.ones(3), np.zeros(3, int), np.arange(3))[1])
+
+
+def test_the_macro_mean_counts_each_subtype_once_as_for_models() -> None:
+    answers = {  # swap_obj: 1 of 3 right; replace_att: 1 of 1
+        "ada": {"i0": reply(), "i2": reply("i0"), "i1": reply()},
+        "bob": {"i4": reply("i0")},
+    }
+    rows = score(annotated(answers, task="baseline"), number=5)
+    assert rows.loc[("all", "group"), "value"] == 0.5
+    assert rows.loc[("macro", "group"), "value"] == pytest.approx((1 / 3 + 1) / 2)
+    assert rows.loc[("macro", "group"), "n"] == 4
+    assert rows.loc[("macro", "group"), "ci_low"] < 2 / 3 < rows.loc[("macro", "group"), "ci_high"]
+
+
+def test_the_interval_of_a_macro_mean_covers_the_truth() -> None:
+    rng, held, trials = np.random.default_rng(0), 0, 400
+    people = np.repeat(np.arange(12), 25)
+    groups = np.array([0] * 20 + [1] * 5)[np.arange(300) % 25]
+    truth = np.array([0.9, 0.6])
+    for _ in range(trials):
+        values = (rng.random(300) < truth[groups]).astype(float)
+        _, low, high = compute_two_way_interval(values, people, np.arange(300), groups=groups)
+        held += low <= truth.mean() <= high
+    assert 0.93 <= held / trials <= 0.985

@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+from annotated import decided
 from annotation_project import COUNT, break_image, write_project
-from annotation_tasks import answer_of
+from annotation_tasks import answer_of, list_keys
 
+from caramel.annotation.content import hash_candidates
 from caramel.annotation.store import AnswerStore
 from caramel.schemas.annotation import ANNOTATIONS
+from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.decisions import DECISIONS
+from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
 
 Call = Callable[..., tuple[int, str, str]]
@@ -69,29 +73,21 @@ def test_a_sample_depends_on_the_seed_alone(project: Call) -> None:
 
 
 def test_people_who_chose_candidates_decide_what_is_compared(project: Call) -> None:
-    rows = [
-        {
-            "item_id": f"p{n}:replace_att",
-            "task": "choose",
-            "question": "",
-            "decision": [None, "none", "2", "1", "0", "2"][n],
-            "method": "majority",
-            "support": 1.0,
-            "votes": "{}",
-            "annotators": ["a"],
-            "guideline": "x",
-            "decided_at": "2026-11-27T10:00:00+00:00",
-        }
-        for n in range(COUNT)
-    ]
-    write_table(DECISIONS, build_frame(DECISIONS, rows), "decisions.parquet")
+    candidates, images = Path("data/synthesize/candidates.parquet"), Path("data/synthesize/images.parquet")
+    contents = hash_candidates(read_table(CANDIDATES, candidates), read_table(IMAGES, images))
+    decisions = [None, "none", "2", "1", "0", "2"]
+    names = [f"p{n}:replace_att" for n in range(COUNT)]
+    rows = decided("choose", dict(zip(names, decisions, strict=True)), contents=contents)
+    write_table(DECISIONS, rows, "decisions.parquet")
     items = make(project, "fits", "--chosen", "decisions.parquet")
-    assert [row["item_id"] for row in items] == [f"p{n}:replace_att" for n in range(2, COUNT)]
-    rows[2]["decision"] = "7"
-    write_table(DECISIONS, build_frame(DECISIONS, rows), "decisions.parquet")
-    code, _, error = project("annotate", "make", "fits", "--chosen", "decisions.parquet", "--out", "x.db")
-    assert code == 1
-    assert "candidate 7 of 'p2:replace_att'" in error
+    assert [row["item_id"] for row in items] == names[2:]
+    unknown = rows.assign(decision=rows["decision"].replace({"1": "7"}))
+    drawn_again = rows.assign(content=[*rows["content"][:3], "another", *rows["content"][4:]])
+    for other in (unknown, drawn_again):
+        write_table(DECISIONS, other, "decisions.parquet")
+        code, _, error = project("annotate", "make", "fits", "--chosen", "decisions.parquet", "--out", "x.db")
+        assert (code, "on 1 items whose images or captions" in error) == (1, True), error
+        assert names[3] in error
 
 
 def test_a_paraphrase_that_two_people_correct_differently_is_decided_by_a_third(project: Call) -> None:
@@ -195,6 +191,27 @@ def test_a_task_goes_out_in_each_form_and_nothing_is_written_over_it(project: Ca
     for arguments in (("--to", "html"), ("--to", "csv", "--annotator", "a")):
         code, _, error = project("annotate", "export", "task.db", *arguments, "--out", "x")
         assert (code, "--annotator" in error) == (1, True)
+
+
+def test_parts_of_a_task_share_no_item_and_are_all_of_it(project: Call) -> None:
+    make(project, "choose")
+    names: list[str] = []
+    for number in (1, 2, 3, 4):
+        arguments = ("export", "task.db", "--to", "csv", "--part", f"{number}/4", "--out", f"part{number}")
+        code, out, _ = project("annotate", *arguments)
+        assert (code, out.split()[0]) == (0, str(2 if number <= 2 else 1))
+        names += pd.read_csv(f"part{number}/items.csv")["item_key"].tolist()
+    keys = list_keys(Path("task.db"))
+    assert sorted(names) == sorted(keys[f"p{n}:replace_att"] for n in range(COUNT))
+    for part, message in (
+        ("0/4", "no part"),
+        ("5/4", "no part"),
+        ("x", "no part"),
+        ("7/7", "fewer than 7 items"),
+    ):
+        code, _, error = project("annotate", "export", "task.db", "--to", "csv", "--part", part, "--out", "x")
+        assert code != 0
+        assert message in error
 
 
 def test_secrets_are_printed_once_and_sharing_needs_them(project: Call) -> None:

@@ -1,20 +1,26 @@
+import numpy as np
 import pandas as pd
 import pytest
 from annotated import decided
 
+from caramel.annotation.content import hash_judged
 from caramel.errors import DataError
 from caramel.schemas.contracts import check_table
 from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
-from caramel.sources.captions.corrected import read_corrected_paraphrases
+from caramel.schemas.rejects import REJECTS
+from caramel.sources.captions.corrected import NO_DRAFT, SKIPPED, read_corrected_paraphrases
 
 ROWS = [{"pair_id": p, "image_id": p, "caption": f"{p}.", "split": "test", "source": "s"} for p in "pqr"]
 
 
-def corrected(folder, **decisions: str | None):
-    write_table(DECISIONS, decided("correct", decisions), folder / "decisions.parquet")
+def corrected(folder, skipped: dict[str, str] | None = None, changed: str = "", **decisions: str | None):
+    contents = {row["pair_id"]: hash_judged([row["caption"]]) for row in ROWS if row["pair_id"] != changed}
+    rows = decided("correct", decisions, contents=contents)
+    rows["skipped"] = rows["item_id"].map(skipped or {}).astype(object)
+    write_table(DECISIONS, rows, folder / "decisions.parquet")
     return read_corrected_paraphrases(build_frame(PAIRS, ROWS), annotations=str(folder), data_dir="unused")
 
 
@@ -30,13 +36,27 @@ def test_each_pair_gets_the_paraphrase_that_people_decided_on(tmp_path) -> None:
     assert set(written.paraphrases["generator"]) == {"people"}
 
 
-def test_pairs_without_a_decision_are_named_and_what_to_do(tmp_path) -> None:
+def test_pairs_that_were_corrected_differently_or_for_another_caption_are_named_and_what_to_do(
+    tmp_path,
+) -> None:
     message = (
-        r"(?s)paraphrases of 2 of 3 pairs:.*'q'.*'r'.*1 were not corrected.*annotate make correct.*"
-        r"1 were corrected differently.*annotate make resolve"
+        r"(?s)paraphrases of 2 of 3 pairs.*1 were corrected for another caption.*'r'.*annotate make correct.*"
+        r"1 were corrected differently:\s+- 'q'.*annotate make resolve"
     )
     with pytest.raises(DataError, match=message):
-        corrected(tmp_path, p="P2.", q=None)
+        corrected(tmp_path, p="P2.", q=None, r="R2.", changed="r")
+
+
+def test_pairs_that_people_skipped_or_did_not_get_are_rejects_with_the_reason(tmp_path) -> None:
+    written = corrected(tmp_path, skipped={"q": "no sentence"}, p="P2.", q=None)
+    check_table(REJECTS, written.rejects, "rejects")
+    assert written.paraphrases["pair_id"].tolist() == ["p"]
+    assert written.rejects[["id", "reason", "text"]].replace({np.nan: None}).to_numpy().tolist() == [
+        ["q:paraphrase", SKIPPED, "no sentence"],
+        ["r:paraphrase", NO_DRAFT, None],
+    ]
+    with pytest.raises(DataError, match="none of 3 pairs"):
+        corrected(tmp_path, skipped={"q": "no sentence"}, q=None)
 
 
 def test_without_any_decision_the_file_is_named(tmp_path) -> None:

@@ -11,6 +11,7 @@ from annotated import decided
 from stored_images import stored
 
 from caramel import cli
+from caramel.annotation.content import hash_candidates, hash_judged
 from caramel.config import schema
 from caramel.config.profiles import write_profile
 from caramel.errors import DataError
@@ -95,6 +96,21 @@ def test_too_few_images_to_measure_on_stop_the_gate_on_captions_before_anything_
         run("validate_captions")
 
 
+def hash_shown() -> tuple[dict[str, str], dict[str, str]]:
+    """Return the content of the items of tasks ``choose`` and ``fits``, of the only candidate of each negative."""
+    drawn, source = (read_table(IMAGES, f"data/{stage}/images.parquet") for stage in ("synthesize", "scenes"))
+    candidates = read_table(CANDIDATES, "data/synthesize/candidates.parquet")
+    sha256, positive = (dict(zip(t["image_id"], t["sha256"], strict=True)) for t in (drawn, source))
+    rows = candidates.merge(
+        read_table(NEGATIVES, "data/refine/negatives.parquet")[["negative_id", "pair_id"]]
+    ).merge(read_table(PAIRS, "data/refine/pairs.parquet"), on="pair_id", suffixes=("", "_positive"))
+    of_fits = {
+        row.negative_id: hash_judged([row.caption], [positive[row.image_id_positive], sha256[row.image_id]])
+        for row in rows.itertuples()
+    }
+    return hash_candidates(candidates, drawn), of_fits
+
+
 def test_people_choose_the_images_and_their_agreement_stands_beside_the_figures(run) -> None:
     names = sorted(read_table(CANDIDATES, "data/synthesize/candidates.parquet")["negative_id"])
     people = {"judge": "people", "second_judge": "clip", "faithfulness_threshold": "0.5"}
@@ -104,14 +120,16 @@ def test_people_choose_the_images_and_their_agreement_stands_beside_the_figures(
     with pytest.raises(DataError, match=r"decisions.parquet' is missing.*caramel annotate make choose"):
         run("filter_images")
     chosen, ambiguous = names[:10], names[:3]
+    of_choose, of_fits = hash_shown()
+    verdicts = {name: "both" if name in ambiguous else "positive" for name in chosen}
     decisions = [
-        decided("choose", {name: "0" if name in chosen else "none" for name in names}),
-        decided("fits", {name: "both" if name in ambiguous else "positive" for name in chosen}),
+        decided("choose", {name: "0" if name in chosen else "none" for name in names}, contents=of_choose),
+        decided("fits", verdicts, contents=of_fits),
     ]
-    path = Path("inputs/annotations/decisions.parquet")
+    path = Path("inputs/annotations/images/decisions.parquet")
     write_table(DECISIONS, pd.concat([decisions[0].iloc[1:], decisions[1]]), path)
     with pytest.raises(
-        DataError, match=r"not decided on 1 of 20 images in task 'choose'.*annotate make choose"
+        DataError, match=r"(?s)not decided on 1 of 20 images in task 'choose'.*annotate make choose"
     ):
         run("filter_images")
     write_table(DECISIONS, pd.concat([decisions[0], decisions[1].iloc[:-2]]), path)
@@ -147,7 +165,7 @@ def answer_in_csv(task: str, choose) -> None:
 
 def test_from_candidates_to_images_that_people_chose_by_commands_alone(run) -> None:
     pytest.importorskip("caramel.annotation.store")
-    path = "inputs/annotations/decisions.parquet"
+    path = "inputs/annotations/images/decisions.parquet"
     candidates = read_table(CANDIDATES, "data/synthesize/candidates.parquet")
     wanted = sorted(candidates["negative_id"])[:12]
     # The fixture's drawn images are the pairs' own; people must see two different ones.

@@ -1,9 +1,12 @@
+import hashlib
+
 import numpy as np
 import pandas as pd
 import pytest
 from annotated import decided
 from stored_images import indexed
 
+from caramel.annotation.content import hash_judged
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.judge import JudgedImages
 from caramel.registry import JUDGES
@@ -18,6 +21,18 @@ from caramel.sources.images.people_judge import PeopleJudge
 NAMES = ("a", "b")
 FILES = {f"{n}{c}": f"{n}{c}".encode() for n in NAMES for c in range(2)}
 COMMON = {"checkpoint": "", "device": "cpu", "allow_unmentioned_objects": False}
+
+
+def sha256(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+CHOOSE = {n: hash_judged(["p"], [sha256(f"{n}0"), sha256(f"{n}1")]) for n in NAMES}
+
+
+def fits_of(*images: str, positives: bool = False) -> dict[str, str]:
+    """Return the content of items of task ``fits`` with these candidates."""
+    return {i[0]: hash_judged([i[0]], [sha256(f"{i}+" if positives else i[0]), sha256(i)]) for i in images}
 
 
 def judged(folder, *decisions: pd.DataFrame, positives: bool = False) -> JudgedImages:
@@ -46,6 +61,7 @@ def judged(folder, *decisions: pd.DataFrame, positives: bool = False) -> JudgedI
         indexed(files),
         build_frame(NEGATIVES, negatives),
         build_frame(PAIRS, pairs),
+        indexed(NAMES),
     )
 
 
@@ -69,8 +85,8 @@ def test_the_candidate_that_people_chose_is_kept_if_it_does_not_fit_the_positive
 ) -> None:
     images = judged(
         tmp_path,
-        decided("choose", {"a": "1", "b": "0"}),
-        decided("fits", {"a": "positive", "b": "both"}),
+        decided("choose", {"a": "1", "b": "0"}, contents=CHOOSE),
+        decided("fits", {"a": "positive", "b": "both"}, contents=fits_of("a1", "b0", positives=positives)),
         positives=positives,
     )
     result = filtered(images)
@@ -81,12 +97,16 @@ def test_the_candidate_that_people_chose_is_kept_if_it_does_not_fit_the_positive
 
 @pytest.mark.parametrize("verdict", ["negative", "neither", "both", None])
 def test_anything_but_the_positive_image_alone_is_ambiguous(tmp_path, verdict) -> None:
-    images = judged(tmp_path, decided("choose", {"a": "1", "b": "none"}), decided("fits", {"a": verdict}))
+    images = judged(
+        tmp_path,
+        decided("choose", {"a": "1", "b": "none"}, contents=CHOOSE),
+        decided("fits", {"a": verdict}, contents=fits_of("a1")),
+    )
     assert filtered(images).rejects["reason"].tolist() == [AMBIGUOUS, NO_FAITHFUL]
 
 
 def test_a_tie_is_no_choice(tmp_path) -> None:
-    images = judged(tmp_path, decided("choose", {"a": None, "b": "none"}))
+    images = judged(tmp_path, decided("choose", {"a": None, "b": "none"}, contents=CHOOSE))
     assert filtered(images).rejects["reason"].tolist() == [NO_FAITHFUL, NO_FAITHFUL]
 
 
@@ -99,19 +119,44 @@ def test_people_may_judge_ambiguity_alone(tmp_path) -> None:
         def score_match(self, images, captions):
             return np.array([fits.get((i.decode(), c), 0.9) for i, c in zip(images, captions, strict=True)])
 
-    images = judged(tmp_path, decided("fits", {"a": "positive", "b": "negative"}))
-    result = filtered(images, judge=Model({}), ambiguity_judge=None)
+    images = judged(
+        tmp_path, decided("fits", {"a": "positive", "b": "negative"}, contents=fits_of("a0", "b0"))
+    )
+    result = filtered(images, judge=Model({}, {}), ambiguity_judge=None)
     assert result.choices.dropna(subset="chosen_by")["image_id"].tolist() == ["a0"]
-    images = judged(tmp_path, decided("fits", {"a": "positive"}))
+    images = judged(tmp_path, decided("fits", {"a": "positive"}, contents=fits_of("a0", "b0")))
     with pytest.raises(
-        DataError, match=r"1 of 2 images in task 'fits'.*set filter_images.ambiguity to a model"
+        DataError, match=r"(?s)1 of 2 images in task 'fits'.*set filter_images.ambiguity to a model"
     ):
-        filtered(images, judge=Model({}), ambiguity_judge=None)
+        filtered(images, judge=Model({}, {}), ambiguity_judge=None)
 
 
 def test_decisions_on_other_negatives_are_no_decisions(tmp_path) -> None:
     with pytest.raises(DataError, match="4 of 4 images in task 'choose'"):
         filtered(judged(tmp_path, decided("choose", {"x": "1"})))
+
+
+def test_decisions_on_images_that_are_drawn_again_count_as_undecided_and_are_named(tmp_path) -> None:
+    before = {"a": hash_judged(["p"], ["drawn before", sha256("a1")]), "b": CHOOSE["b"]}
+    images = judged(tmp_path, decided("choose", {"a": "1", "b": "none"}, contents=before))
+    with pytest.raises(
+        DataError,
+        match=r"(?s)2 of 4 images in task 'choose'.*1 of these negatives were judged with other.*- a\n",
+    ):
+        filtered(images)
+
+
+@pytest.mark.parametrize(
+    "content", [fits_of("a0")["a"], hash_judged(["another caption"], [sha256("a"), sha256("a1")])]
+)
+def test_a_verdict_holds_for_the_image_and_the_caption_that_people_saw(tmp_path, content) -> None:
+    images = judged(
+        tmp_path,
+        decided("choose", {"a": "1", "b": "none"}, contents=CHOOSE),
+        decided("fits", {"a": "positive"}, contents={"a": content}),
+    )
+    with pytest.raises(DataError, match=r"(?s)1 of 1 images in task 'fits'.*judged with other.*- a\n"):
+        filtered(images)
 
 
 def test_people_cannot_judge_new_images_and_need_a_table_of_theirs(tmp_path) -> None:

@@ -12,7 +12,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from caramel.annotation.agreement.answers import FREE_TEXT, build_ratings, merge_candidates, split_questions
+from caramel.annotation.agreement.answers import (
+    FREE_TEXT,
+    build_ratings,
+    merge_candidates,
+    select_judged,
+    split_questions,
+)
 from caramel.annotation.agreement.coefficients import compute_agreement
 from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import holm_correction, wilson_interval
@@ -47,29 +53,44 @@ def describe_annotators(answers: pd.DataFrame, task: str, *, bootstrap: Bootstra
     """Return one row per question and annotator of a checked table ``annotations``; columns ``ANNOTATOR_COLUMNS``.
 
     - ``kappa``: κ with all others who answered the same items, with its 95 % interval
-    - ``gold_accuracy``: share of right answers to items with a known answer, with Wilson's interval
+    - ``gold_accuracy``: share of right answers to items with a known answer, with Wilson's interval; those of the
+      qualification do not count, because whoever answers them wrong gets no further items
     - ``pace``: median over items of the annotator's time over the others' median time for the same item
     - ``first_share``: share of answers that were displayed first, of those answers whose position varies
     - ``late_drop``: mean agreement with the others in the first half of the answers minus that in the second half
 
-    The flags are ``random`` (κ cannot be told from 0), ``gold`` (accuracy on known answers below ``LEAST_GOLD``),
-    ``position`` (answers depend on where they are displayed), ``fast`` (pace below ``FAST``) and ``tired`` (agreement
-    falls). Only ``gold`` is judged with fewer than ``LEAST_ANSWERS`` answers.
+    All but ``gold_accuracy`` is computed from real items and annotators who qualified (``select_judged``).
+
+    The flags are ``failed`` (the qualification), ``random`` (κ cannot be told from 0), ``gold`` (accuracy on known
+    answers below ``LEAST_GOLD``), ``position`` (answers depend on where they are displayed), ``fast`` (pace below
+    ``FAST``) and ``tired`` (agreement falls; not judged where the order of answers is unknown). Only ``failed`` and
+    ``gold`` are judged with fewer than ``LEAST_ANSWERS`` answers.
     """
-    skipped = answers.loc[answers["answer"].isna(), "annotator"].value_counts()
+    judged = select_judged(answers)
+    skipped = judged.loc[judged["answer"].isna(), "annotator"].value_counts()
+    failed = set(answers.loc[~answers["qualified"], "annotator"])
     parts = []
-    for question, answered in split_questions(answers, task).items():
+    known = split_questions(answers[answers["role"] != "qualification"], task)
+    for question, answered in split_questions(judged, task).items():
         rows = merge_candidates(answered) if task == "choose" else answered
+        tests = merge_candidates(known[question]) if task == "choose" else known[question]
         # Positions are those of the answers as displayed, before candidates are merged into `some`.
         described = pd.DataFrame(
             [
-                {"annotator": name, **_measure_annotator(rows, answered, str(name), task, bootstrap)}
-                for name in sorted(rows["annotator"].unique())
+                {
+                    "annotator": name,
+                    **_measure_gold_accuracy(tests[tests["annotator"] == name]),
+                    **_measure_annotator(rows, answered, str(name), task, bootstrap),
+                }
+                for name in sorted(answers["annotator"].unique())
             ]
         )
         for column in ("position_p", "late_p"):
             described[column] = holm_correction(described[column].to_numpy(float))
-        described["flags"] = [_list_flags(row) for row in described.to_dict("records")]
+        described["flags"] = [
+            ["failed"] * (row["annotator"] in failed) + _list_flags(row)
+            for row in described.to_dict("records")
+        ]
         parts.append(described.assign(question=question))
     table = pd.concat(parts, ignore_index=True)
     table["skipped"] = table["annotator"].map(skipped).fillna(0).astype(int)
@@ -80,24 +101,18 @@ def _measure_annotator(
     rows: pd.DataFrame, displayed: pd.DataFrame, name: str, task: str, bootstrap: Bootstrap
 ) -> dict[str, Any]:
     """Return the measures of one annotator on one question; p-values are not corrected."""
-    answered = rows[rows["annotator"] == name].sort_values(["answered_at", "item_id"], kind="stable")
-    gold = answered[answered["gold"].notna()]
-    right = float((gold["gold"] == gold["answer"]).mean()) if len(gold) else np.nan
-    gold_low, gold_high = wilson_interval(right, len(gold)) if len(gold) else (np.nan, np.nan)
+    answered = rows[rows["annotator"] == name].sort_values("turn", kind="stable")
     kappa = (np.nan,) * 3
-    if task not in FREE_TEXT:
+    if task not in FREE_TEXT and len(answered):
         ratings = build_ratings(rows)
         order = np.argsort([annotator != name for annotator in ratings.annotators], kind="stable")
         kappa = compute_agreement(ratings.codes[:, order], "cohen", bootstrap=bootstrap)[:3]
     first_share, position_p = _test_positions(displayed, name)
-    late_drop, late_p = _test_late_agreement(rows, answered)
+    is_ordered = answered["turn"].notna().all()
+    late_drop, late_p = _test_late_agreement(rows, answered) if is_ordered else (np.nan, np.nan)
     return {
         "answered": len(answered),
         **dict(zip(("kappa", "kappa_low", "kappa_high"), kappa, strict=True)),
-        "gold_items": len(gold),
-        "gold_accuracy": right,
-        "gold_low": float(gold_low),
-        "gold_high": float(gold_high),
         "median_seconds": float(answered["seconds"].median()),
         "pace": _compute_pace(rows, answered),
         "first_share": first_share,
@@ -105,6 +120,16 @@ def _measure_annotator(
         "late_drop": late_drop,
         "late_p": late_p,
     }
+
+
+def _measure_gold_accuracy(rows: pd.DataFrame) -> dict[str, Any]:
+    """Return the share of right answers of one annotator to items with a known answer, with its interval."""
+    gold = rows[rows["gold"].notna()]
+    right, low, high = np.nan, np.nan, np.nan
+    if len(gold):
+        right = float((gold["gold"] == gold["answer"]).mean())
+        low, high = (float(end) for end in wilson_interval(right, len(gold)))
+    return {"gold_items": len(gold), "gold_accuracy": right, "gold_low": low, "gold_high": high}
 
 
 def _list_flags(row: dict[Any, Any]) -> list[str]:
@@ -123,7 +148,7 @@ def _list_flags(row: dict[Any, Any]) -> list[str]:
 def _compute_pace(rows: pd.DataFrame, answered: pd.DataFrame) -> float:
     """Return the median ratio of an annotator's seconds to the others' median seconds; NaN without common items."""
     others = rows[~rows["annotator"].isin(answered["annotator"])]
-    typical = answered["item_id"].map(others.groupby("item_id")["seconds"].median())
+    typical = answered["item_id"].map(others.groupby("item_id")["seconds"].median()).astype(float)
     ratio = (answered["seconds"] / typical.where(typical > 0)).dropna()
     return float(ratio.median()) if len(ratio) else np.nan
 
@@ -176,11 +201,11 @@ def _test_late_agreement(rows: pd.DataFrame, answered: pd.DataFrame) -> tuple[fl
     """
     from scipy.stats import ttest_ind
 
-    pairs = answered[["item_id", "answer"]].reset_index(drop=True).reset_index(names="turn")
+    pairs = answered[["item_id", "answer"]].reset_index(drop=True).reset_index(names="number")
     others = rows.loc[~rows["annotator"].isin(answered["annotator"]), ["item_id", "answer"]]
     joined = pairs.merge(others, on="item_id", suffixes=("", "_other"))
     is_equal = (joined["answer"] == joined["answer_other"]).astype(float)
-    agreement = is_equal.groupby(joined["turn"], sort=True).mean().to_numpy(float)
+    agreement = is_equal.groupby(joined["number"], sort=True).mean().to_numpy(float)
     early, late = agreement[: len(agreement) // 2], agreement[len(agreement) // 2 :]
     if len(early) < 2 or not (early.var() + late.var()) > 0:
         return np.nan, np.nan

@@ -1,13 +1,13 @@
 """Check a table of people's answers, and split structured answers into one row per question.
 
 Answers to different instructions measure different things. They are therefore never pooled: a table holds one task
-under one guideline, or it is an error.
+under one guideline, or it is an error. Items with known answers test the annotators, and whoever failed the
+qualification was sent away: neither says anything about the data, and ``select_judged`` leaves both out.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,8 +51,8 @@ def check_answers(answers: pd.DataFrame, where: str) -> str:
     """Return the task of table ``annotations``, after a check that its answers can be pooled.
 
     Raises:
-        DataError: there is no answer, or there are answers of several tasks or guidelines, two answers of one
-            annotator to one item, or an answer that the task does not have.
+        DataError: there is no answer that ``select_judged`` keeps, or there are answers of several tasks or guidelines, two answers of one
+            annotator to one item, answers to one item with different content, or an answer that the task does not have.
     """
     if not answers["answer"].notna().any():
         raise DataError(
@@ -83,8 +83,25 @@ def check_answers(answers: pd.DataFrame, where: str) -> str:
             f"{where} has {len(again)} further answers of an annotator to the same item:\n{format_items(lines)}\n"
             f"Export the answers again; an item is answered once by each annotator."
         )
+    contents = answers.drop_duplicates(["item_id", "content"])
+    if mixed := sorted(contents.loc[contents.duplicated("item_id"), "item_id"].unique()):
+        raise DataError(
+            f"{where} has {len(mixed)} items that were displayed with different captions or images:\n"
+            f"{format_items([format_value(name) for name in mixed])}\nAnswers to different content cannot be pooled. Give "
+            "the answers of one task file."
+        )
     _check_values(answers, task, where)
+    if not select_judged(answers)["answer"].notna().any():
+        raise DataError(
+            f"{where} has no answer to a real item by an annotator who qualified: its {len(answers)} rows are of gold and "
+            f"qualification items, or of annotators who failed. Have more items answered."
+        )
     return task
+
+
+def select_judged(answers: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of table ``annotations`` that say something about the data: real items, annotators who qualified."""
+    return answers[(answers["role"] == "item") & answers["qualified"]]
 
 
 def _check_values(answers: pd.DataFrame, task: str, where: str) -> None:
@@ -106,18 +123,17 @@ def _check_values(answers: pd.DataFrame, task: str, where: str) -> None:
     if problems:
         raise DataError(
             f"{where} has {len(problems)} answers that task {task!r} does not have:\n{format_items(problems)}\n"
-            f"The form of each task's answers is in docs/annotation.md."
+            f"The form of each task's answers is in docs/agreement.md."
         )
 
 
 def split_questions(answers: pd.DataFrame, task: str) -> dict[str, pd.DataFrame]:
     """Return the answered rows of each question; the single question of a plain task is called ``""``.
 
-    The rows have the columns ``item_id, annotator, answer, gold, order, seconds, answered_at``: answer, gold and order
-    are those of the question. ``order`` is a list of the displayed answers, empty if it is unknown.
+    The rows have the columns of table ``annotations``; answer, gold and order are those of the question. ``order`` is a
+    list of the displayed answers, empty if it is unknown.
     """
-    columns = ["item_id", "annotator", "answer", "gold", "order", "seconds", "answered_at"]
-    rows = answers.loc[answers["answer"].notna(), columns].reset_index(drop=True)
+    rows = answers[answers["answer"].notna()].reset_index(drop=True)
     orders = [try_parse_json(text) for text in rows["order"]]
     if task not in QUESTIONS:
         listed = pd.Series([_list_texts(order) for order in orders], rows.index, dtype=object)
@@ -148,15 +164,13 @@ def _get_text(expected: Any, name: str) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def build_ratings(rows: pd.DataFrame, categories: Sequence[str] = ()) -> Ratings:
+def build_ratings(rows: pd.DataFrame) -> Ratings:
     """Return the answers of one question as codes.
 
     Args:
         rows: ``item_id``, ``annotator`` and ``answer``; no answer is null.
-        categories: further categories, which no one need have chosen.
     """
-    items, annotators = sorted(set(rows["item_id"])), sorted(set(rows["annotator"]))
-    names = sorted({*rows["answer"], *categories})
+    items, annotators, names = (sorted(set(rows[name])) for name in ("item_id", "annotator", "answer"))
     codes = np.full((len(items), len(annotators)), -1, np.int64)
     codes[
         pd.Index(items).get_indexer(rows["item_id"]), pd.Index(annotators).get_indexer(rows["annotator"])

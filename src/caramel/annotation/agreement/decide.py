@@ -10,7 +10,13 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from caramel.annotation.agreement.answers import FREE_TEXT, build_ratings, check_answers, split_questions
+from caramel.annotation.agreement.answers import (
+    FREE_TEXT,
+    build_ratings,
+    check_answers,
+    select_judged,
+    split_questions,
+)
 from caramel.annotation.agreement.dawid_skene import estimate_true_answers
 from caramel.errors import DataError, format_items
 from caramel.io.validators import format_value
@@ -27,7 +33,9 @@ def decide_answers(
     """Return table ``decisions`` for the answers of several tasks, sorted by task and item.
 
     A tie is a row without a decision. Where people corrected a text differently, the row of task ``resolve`` for the
-    same item replaces the rows of task ``correct``. Skipped items are no answers.
+    same item replaces the rows of task ``correct``. Skipped items are no answers; a text that all skipped is a row
+    without a decision, with their reasons. Items with known answers, and annotators who failed the qualification, are
+    left out (``select_judged``).
 
     Args:
         tables: location for messages, and table ``annotations`` of one task; each task once.
@@ -44,12 +52,17 @@ def decide_answers(
         if task in parts:
             raise DataError(f"{where}: task {task!r} is given twice. Export all its answers to one file.")
         guideline = str(answers["guideline"].iloc[0])
+        judged = select_judged(answers)
         how: DecisionMethod = "majority" if task in ("choose", *FREE_TEXT) else method
         questions = [
-            _decide_question(rows, how, min_answers).assign(question=name)
-            for name, rows in split_questions(answers, task).items()
+            _decide_question(rows, how, min_answers).assign(question=name, skipped=None)
+            for name, rows in split_questions(judged, task).items()
         ]
-        parts[task] = pd.concat(questions).assign(task=task, guideline=guideline)
+        if task in FREE_TEXT:
+            questions.append(_list_skipped(judged))
+        contents = dict(zip(judged["item_id"], judged["content"], strict=True))
+        decided = pd.concat([rows for rows in questions if len(rows)]).assign(task=task, guideline=guideline)
+        parts[task] = decided.assign(content=decided["item_id"].map(contents))
     if "resolve" in parts:
         parts["correct"] = _replace_resolved(parts.get("correct"), parts.pop("resolve"))
     decided = pd.concat(parts.values(), ignore_index=True)
@@ -88,6 +101,27 @@ def _decide_question(rows: pd.DataFrame, method: DecisionMethod, min_answers: in
             "annotators": [sorted(names) for _, names in by_item["annotator"]],
             "decided_at": by_item["answered_at"].max().tolist(),
         }
+    )
+
+
+def _list_skipped(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return a row without a decision for each text that nobody corrected, with the reasons for skipping it."""
+    answered = set(rows.loc[rows["answer"].notna(), "item_id"])
+    return pd.DataFrame(
+        [
+            {
+                "item_id": item_id,
+                "question": "",
+                "decision": None,
+                "method": "majority",
+                "support": 0.0,
+                "skipped": "; ".join(sorted(set(of_item["skipped"]))),
+                "votes": "{}",
+                "annotators": sorted(of_item["annotator"]),
+                "decided_at": of_item["answered_at"].max(),
+            }
+            for item_id, of_item in rows[~rows["item_id"].isin(answered)].groupby("item_id", sort=True)
+        ]
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -34,3 +35,15 @@ def read_decisions(folder: str, *tasks: str) -> pd.DataFrame:
             f"of all tasks to `caramel annotate decide` at once."
         )
     return selected
+
+
+def find_outdated(decisions: pd.DataFrame, contents: Mapping[str, str]) -> list[str]:
+    """Return the items, sorted, that people judged with other captions or images than the current ones.
+
+    Args:
+        decisions: rows of table ``decisions`` of one task.
+        contents: current content of each item, as ``annotation.content`` computes it; other items are left out.
+    """
+    current = decisions["item_id"].map(contents)
+    outdated = decisions.loc[current.notna() & (current != decisions["content"]), "item_id"]
+    return sorted(outdated.unique())

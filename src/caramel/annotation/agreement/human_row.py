@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from caramel.annotation.agreement.answers import check_answers, split_questions
+from caramel.annotation.agreement.answers import check_answers, select_judged, split_questions
+from caramel.annotation.content import hash_instances
 from caramel.errors import DataError, format_items
 from caramel.io.validators import format_value
 from caramel.schemas.evaluation import METRICS
@@ -29,37 +30,49 @@ QUERIES = {
     "t_pos2i": ("c0",),
     "t_neg2i": ("c1",),
 }
-TASK = "baseline"
+TASK, MACRO = "baseline", "macro"
 
 
 def compute_baseline_metrics(
-    answers: pd.DataFrame, instances: pd.DataFrame, *, model: str, benchmark: str, where: str
+    answers: pd.DataFrame,
+    instances: pd.DataFrame,
+    images: pd.DataFrame,
+    *,
+    model: str,
+    benchmark: str,
+    where: str,
 ) -> pd.DataFrame:
-    """Return table ``metrics`` of the people who answered, with subsets ``all``, types and subtypes.
+    """Return table ``metrics`` of the people who answered, with subsets ``all``, types, subtypes, and ``macro``.
+
+    ``macro`` is the mean over subtypes, as for models and in the published tables.
 
     ``n`` counts answered instances, and an instance that several people answered once for each of them. The interval
     is ``compute_two_way_interval`` over annotators and images: it holds for other people and other instances of the
-    same kind. Skipped instances are unscored.
+    same kind. Skipped instances are unscored. Items with known answers that test the annotators, and annotators who
+    failed the qualification, are left out (``select_judged``).
 
     Args:
         answers: table ``annotations`` of task ``baseline``.
         instances: table ``instances``, with at least those that were answered.
+        images: table ``images`` of the instances.
         model: name of the row.
         benchmark: name of the benchmark that the instances belong to.
         where: location of the answers, for messages.
 
     Raises:
-        DataError: the answers cannot be pooled, are of another task, or are to instances that the table lacks.
+        DataError: the answers cannot be pooled, are of another task, or are to instances that the table lacks or has
+            with other captions or images.
     """
     task = check_answers(answers, where)
     if task != TASK:
         raise DataError(
             f"{where} holds answers of task {task!r}. A human baseline needs those of task {TASK!r}."
         )
-    foreign = sorted(set(answers["item_id"]) - set(instances["instance_id"]))
-    if foreign:
+    answers = select_judged(answers)
+    if foreign := list_foreign_items(answers, instances, images):
         raise DataError(
-            f"{len(foreign)} answered items of {where} are not among the {len(instances)} instances:\n"
+            f"{len(foreign)} answered items of {where} are not among the {len(instances)} instances, or have other captions or "
+            f"images there:\n"
             f"{format_items([format_value(name) for name in foreign])}\nGive the instances from which the items were made."
         )
     skipped = answers[answers["answer"].isna()].merge(
@@ -72,13 +85,14 @@ def compute_baseline_metrics(
     for column in ("type", "subtype"):
         subsets += [(str(name), column, str(name)) for name in sorted(rows[column].unique())]
     records = []
-    for subset, column, name in subsets:
+    for subset, column, name in [*subsets, (MACRO, "", "")]:
         part = rows[rows[column] == name] if column else rows
         unscored = int((skipped[column] == name).sum()) if column else len(skipped)
         clusters = [pd.factorize(part[key])[0].astype(np.int64) for key in ("annotator", "image_id")]
+        groups = pd.factorize(part["subtype"])[0].astype(np.int64) if subset == MACRO else None
         for metric, queries in QUERIES.items():
             hits = part[list(queries)].all(axis=1).to_numpy().astype(np.float64)
-            value, low, high = compute_two_way_interval(hits, *clusters)
+            value, low, high = compute_two_way_interval(hits, *clusters, groups=groups)
             records.append(
                 {
                     "model": model,
@@ -96,6 +110,15 @@ def compute_baseline_metrics(
     return build_frame(METRICS, records)
 
 
+def list_foreign_items(answers: pd.DataFrame, instances: pd.DataFrame, images: pd.DataFrame) -> list[str]:
+    """Return the answered instances, sorted, that the table lacks or has with other captions or images.
+
+    The answers are then of another benchmark. Arguments as in ``compute_baseline_metrics``.
+    """
+    rows, contents = select_judged(answers), hash_instances(instances, images)
+    return sorted(set(rows.loc[rows["item_id"].map(contents) != rows["content"], "item_id"]))
+
+
 def _score_queries(answers: pd.DataFrame) -> pd.DataFrame:
     """Return ``item_id`` and ``annotator`` of each answer, and for each query whether it is right."""
     questions = split_questions(answers, TASK)
@@ -103,7 +126,9 @@ def _score_queries(answers: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(**{name: questions[name]["answer"] == right for name, right in RIGHT.items()})
 
 
-def compute_two_way_interval(values: Floats, first: Ints, second: Ints) -> tuple[float, float, float]:
+def compute_two_way_interval(
+    values: Floats, first: Ints, second: Ints, *, groups: Ints | None = None
+) -> tuple[float, float, float]:
     """Return (mean, low, high): a 95 % interval for a share in [0, 1] of rows that are clustered in two ways.
 
     The variance is that of Cameron, Gelbach & Miller (2011): clusters of the first kind, plus those of the second, minus
@@ -115,16 +140,22 @@ def compute_two_way_interval(values: Floats, first: Ints, second: Ints) -> tuple
     Args:
         values: (n,) in [0, 1].
         first, second: (n,) cluster of each row, in [0, k).
+        groups: (n,) group of each row, in [0, g): the mean is that of the groups' means. None: over all rows.
     """
     from scipy.stats import t
 
-    share = float(values.mean())
+    groups = np.zeros(len(values), np.int64) if groups is None else groups
+    sizes = np.bincount(groups)
+    means = np.bincount(groups, values) / sizes
+    share = float(means.mean())
+    # Each row weighs as much as its group leaves to it; with one group, every weight is one.
+    residuals = (values - means[groups]) * (len(values) / (len(sizes) * sizes[groups]))
     fewest = min(int(first.max()), int(second.max())) + 1
     if fewest < 2:
         return share, np.nan, np.nan
     both = pd.factorize(first * (int(second.max()) + 1) + second)[0].astype(np.int64)
     of_first, of_second, of_both = (
-        _compute_cluster_variance(values - share, clusters) for clusters in (first, second, both)
+        _compute_cluster_variance(residuals, clusters) for clusters in (first, second, both)
     )
     variance = max(of_first + of_second - of_both, of_first, of_second)
     rows, quantile = float(fewest), Z

@@ -10,6 +10,7 @@ from caramel.annotation.agreement.answers import (
     Ratings,
     build_ratings,
     merge_candidates,
+    select_judged,
     split_questions,
 )
 from caramel.annotation.agreement.coefficients import (
@@ -39,10 +40,11 @@ def summarise_agreement(answers: pd.DataFrame, task: str, *, bootstrap: Bootstra
     The measures are ``observed_agreement`` (share of pairs of answers that are equal, not corrected for chance),
     ``krippendorff_alpha``, ``fleiss_kappa``, ``mean_cohen_kappa`` (over pairs of annotators, as BiVLC reports it;
     without an interval, because the pairs may share annotators) and ``cohen_kappa`` of each pair. For texts only
-    ``observed_agreement`` exists. For task ``choose``, an answer is whether any candidate was chosen.
+    ``observed_agreement`` exists. For task ``choose``, an answer is whether any candidate was chosen. Items with known
+    answers, and annotators who failed the qualification, are left out (``select_judged``).
     """
     rows: list[tuple[object, ...]] = []
-    for question, answered in split_questions(answers, task).items():
+    for question, answered in split_questions(select_judged(answers), task).items():
         ratings = build_ratings(merge_candidates(answered) if task == "choose" else answered)
         measured = {"observed_agreement": compute_observed_agreement(ratings, bootstrap=bootstrap)}
         pairs = {}

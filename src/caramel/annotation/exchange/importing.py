@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.annotation.accounts import check_pseudonym
+from caramel.annotation.answers import UNORDERED
 from caramel.annotation.exchange import csv_files, label_studio
 from caramel.annotation.exchange.html_page import ANSWERS_FORMAT
 from caramel.annotation.items import OrderedItem
@@ -39,7 +40,8 @@ def import_answers(store: AnswerStore, path: Path) -> tuple[int, int]:
     else:
         content = read_json(path)
         read = _iter_label_studio_answers if isinstance(content, list) else _iter_page_answers
-        answers = [*read(store, content, str(path))]
+        # Stored in the order in which they were given; the sort is stable.
+        answers = sorted(read(store, content, str(path)), key=lambda answer: answer.answered_at or "")
     return store.add_answers(answers), len(answers)
 
 
@@ -70,7 +72,10 @@ def _iter_page_answers(store: AnswerStore, content: Any, where: str) -> Iterator
 
 
 def _iter_csv_answers(store: AnswerStore, path: Path) -> Iterator[Answer]:
-    """Yield the answers of a CSV file that `csv_files` wrote and annotators filled in. Empty rows are left out."""
+    """Yield the answers of a CSV file that `csv_files` wrote and annotators filled in. Empty rows are left out.
+
+    The file has one time for all answers and does not tell their order, which the ids therefore disclaim.
+    """
     columns = ("task", "guideline", "item_key", "question", *csv_files.ANSWER_COLUMNS)
     rows: dict[tuple[str, str], dict[str, tuple[str, Mapping[str, str]]]] = defaultdict(dict)
     for where, row in iter_csv_rows(path, columns):
@@ -107,6 +112,7 @@ def _iter_csv_answers(store: AnswerStore, path: Path) -> Iterator[Answer]:
             seconds=None if None in seconds else sum(filter(None, seconds)),
             answered_at=at,
             where=where,
+            prefix=UNORDERED,
         )
 
 
@@ -182,8 +188,13 @@ def _build_answer(
     seconds: object,
     answered_at: str,
     where: str,
+    prefix: str = "import-",
 ) -> Answer:
-    """Return an answer with an id that is a function of its content: a second import adds nothing."""
+    """Return an answer with an id that is a function of its content: a second import adds nothing.
+
+    Args:
+        prefix: start of the id.
+    """
     if skipped is not None and (not isinstance(skipped, str) or not skipped.strip()):
         raise DataError(f"{where}: `skipped` must be a reason, not {skipped!r}.")
     answer = item.decode_answer(responses or [], where) if skipped is None else None
@@ -195,7 +206,7 @@ def _build_answer(
         raise DataError(f"{where}: the time {answered_at!r} lacks its time zone.")
     name = f"{annotator}\0{item.item.item_id}\0{answer}\0{skipped}"
     return Answer(
-        answer_id=f"import-{hashlib.sha256(name.encode()).hexdigest()[:32]}",
+        answer_id=f"{prefix}{hashlib.sha256(name.encode()).hexdigest()[:32]}",
         item_id=item.item.item_id,
         annotator=annotator,
         answer=answer,

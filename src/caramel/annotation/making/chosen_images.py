@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.errors import DataError
+from caramel.annotation.agreement.decision_files import find_outdated
+from caramel.annotation.content import hash_candidates
+from caramel.errors import DataError, format_items
+from caramel.io.validators import format_value
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.decisions import DECISIONS
+from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 
@@ -23,7 +27,7 @@ def list_chosen_images(data: Path, decisions: Path | None) -> pd.DataFrame:
         decisions: table `decisions`, of which task `choose` counts. None takes the choices of `filter_images`.
 
     Raises:
-        DataError: no image was chosen, or a decision names an unknown candidate.
+        DataError: no image was chosen, or decisions are on other candidates than the current ones.
     """
     if decisions is None:
         where = data / "filter_images/choices.parquet"
@@ -41,13 +45,17 @@ def list_chosen_images(data: Path, decisions: Path | None) -> pd.DataFrame:
 
 def _select_decided(decisions: pd.DataFrame, data: Path, where: str) -> pd.DataFrame:
     """Return the candidates that people decided on."""
-    rows = decisions[(decisions["task"] == "choose") & decisions["decision"].notna()]
-    wanted = rows[rows["decision"] != "none"].set_index("item_id")["decision"]
+    rows = decisions[decisions["task"] == "choose"]
     candidates = read_table(CANDIDATES, data / "synthesize/candidates.parquet")
+    images = read_table(IMAGES, data / "synthesize/images.parquet")
+    outdated = find_outdated(rows, hash_candidates(candidates, images))
+    wanted = rows[rows["decision"].notna() & (rows["decision"] != "none")].set_index("item_id")["decision"]
     chosen = candidates[candidates["negative_id"].map(wanted) == candidates["candidate"].astype(str)]
-    if unknown := sorted(set(wanted.index) - set(chosen["negative_id"])):
+    unknown = set(wanted.index) - set(chosen["negative_id"])
+    if foreign := sorted({*unknown, *outdated}):
         raise DataError(
-            f"{where!r} has decisions on {len(unknown)} images that are not among the candidates, such as candidate "
-            f"{wanted[unknown[0]]} of {unknown[0]!r}. Were the candidates drawn again since?"
+            f"{where!r} has decisions of task 'choose' on {len(foreign)} items whose images or captions are not the current "
+            f"ones in {str(data / 'synthesize')!r}:\n{format_items([format_value(name) for name in foreign])}\nWere the "
+            "candidates drawn again since? Have the items judged again: `caramel annotate make choose`."
         )
     return chosen

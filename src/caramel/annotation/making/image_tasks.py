@@ -23,7 +23,7 @@ YES, NO = Option("yes", caption="Yes", fixed=True), Option("no", caption="No", f
 def build_choose_items(candidates: pd.DataFrame, index: Path, put_image: PutImage) -> list[Item]:
     """Return one item per negative of table `candidates`: the best of its images, or none."""
     items = []
-    for negative_id, rows in candidates.groupby("negative_id", sort=True):
+    for negative_id, rows in candidates.sort_values("candidate").groupby("negative_id", sort=True):
         options = [
             Option(str(row.candidate), image=put_image(index, str(row.image_id))) for row in rows.itertuples()
         ]

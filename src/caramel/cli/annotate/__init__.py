@@ -48,7 +48,7 @@ def annotate_group() -> None:
       caramel annotate choose.db
       caramel annotate answers choose.db --out answers.parquet
       caramel annotate agreement answers.parquet
-      caramel annotate decide answers.parquet --out inputs/annotations/decisions.parquet
+      caramel annotate decide answers.parquet --out inputs/annotations/images/decisions.parquet
     """
 
 

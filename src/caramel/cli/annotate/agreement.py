@@ -41,7 +41,7 @@ def print_agreement(answers: Path, out: Path | None, bootstrap: Bootstrap) -> No
     paths = [out / name for name in FILES] if out else []
     forbid_overwriting_inputs(paths, [answers])
     rows = read_table(ANNOTATIONS, answers)
-    task = check_answers(rows, str(answers))
+    task = check_answers(rows, repr(str(answers)))
     agreement = summarise_agreement(rows, task, bootstrap=bootstrap)
     annotators = describe_annotators(rows, task, bootstrap=bootstrap)
     echo(f"Task {task}, guideline {rows['guideline'].iloc[0]}.\n")

@@ -18,7 +18,7 @@ from caramel.io.files import forbid_overwriting_inputs
     default=Path("data/assemble/instances.parquet"),
     show_default=True,
     type=click.Path(path_type=Path),
-    help="Table of the instances from which the items were made.",
+    help="Table of the instances from which the items were made, with images.parquet beside it.",
 )
 @click.option(
     "--benchmark", default="instances", show_default=True, metavar="NAME", help="Benchmark of the instances."
@@ -41,6 +41,7 @@ def score_human_baseline(answers: Path, instances: Path, benchmark: str, name: s
     from caramel.registry import BENCHMARKS
     from caramel.report.terminal import format_metrics
     from caramel.schemas.annotation import ANNOTATIONS
+    from caramel.schemas.images import IMAGES
     from caramel.schemas.instances import INSTANCES
     from caramel.schemas.io import read_table
 
@@ -48,9 +49,10 @@ def score_human_baseline(answers: Path, instances: Path, benchmark: str, name: s
     metrics = compute_baseline_metrics(
         read_table(ANNOTATIONS, answers),
         read_table(INSTANCES, instances),
+        read_table(IMAGES, instances.with_name("images.parquet"), ["image_id", "sha256"]),
         model=name,
         benchmark=BENCHMARKS[benchmark].name,
-        where=str(answers),
+        where=repr(str(answers)),
     )
     run_files.write_metrics(metrics, out)
     echo(format_metrics(metrics))

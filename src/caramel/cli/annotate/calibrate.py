@@ -35,7 +35,7 @@ def calibrate_judge(decisions: Path, choices: Path, judge: str, seed: int) -> No
 
     \b
     Example:
-      caramel annotate calibrate inputs/annotations/decisions.parquet --judge second
+      caramel annotate calibrate inputs/annotations/images/decisions.parquet --judge second
     """
     from caramel.errors import DataError
     from caramel.schemas.candidates import CHOICES

@@ -39,11 +39,12 @@ def write_decisions(answers: tuple[Path, ...], out: Path, method: DecisionMethod
     """Make decisions from people's answers.
 
     ANSWERS are tables of `caramel annotate answers`, one per task. Answers of task `resolve` replace what was corrected
-    differently in task `correct`. The stages read inputs/annotations/decisions.parquet (annotation.data_dir).
+    differently in task `correct`. The stages read inputs/annotations/images/decisions.parquet and
+    inputs/annotations/paraphrases/decisions.parquet (annotation.data_dir).
 
     \b
     Example:
-      caramel annotate decide choose.parquet fits.parquet --out inputs/annotations/decisions.parquet
+      caramel annotate decide choose.parquet fits.parquet --out inputs/annotations/images/decisions.parquet
     """
     from caramel.annotation.agreement.decide import decide_answers
     from caramel.schemas.annotation import ANNOTATIONS
@@ -51,7 +52,7 @@ def write_decisions(answers: tuple[Path, ...], out: Path, method: DecisionMethod
     from caramel.schemas.io import read_table, write_table
 
     forbid_overwriting_inputs([out], list(answers))
-    tables = [(str(path), read_table(ANNOTATIONS, path)) for path in answers]
+    tables = [(repr(str(path)), read_table(ANNOTATIONS, path)) for path in answers]
     decisions = decide_answers(tables, method=method, min_answers=min_answers)
     write_table(DECISIONS, decisions, out)
     for task, rows in decisions.groupby("task"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from pathlib import Path
 
@@ -12,6 +13,23 @@ from caramel.errors import ConfigError
 from caramel.io.files import forbid_overwriting_inputs
 
 TASK = click.Path(path_type=Path)
+
+
+class PartType(click.ParamType[tuple[int, int]]):
+    """A part K/N: two whole numbers, 1 ≤ K ≤ N."""
+
+    name = "K/N"
+
+    def convert(
+        self, value: str | tuple[int, int], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """Return (K, N)."""
+        if isinstance(value, tuple):
+            return value
+        match = re.fullmatch(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})", value)
+        if match is None or int(match[1]) > int(match[2]):
+            self.fail(f"{value!r} is no part such as 2/5: the second of five.", param, ctx)
+        return int(match[1]), int(match[2])
 
 
 @click.command("export")
@@ -25,15 +43,22 @@ TASK = click.Path(path_type=Path)
 )
 @click.option("--out", required=True, type=TASK, help="Folder to write to; with html, the file.")
 @click.option("--annotator", help="Pseudonym of the annotator, who the page is for; with html.")
-def export_task(task: Path, target: str, out: Path, annotator: str | None) -> None:
+@click.option(
+    "--part",
+    type=PartType(),
+    default=(1, 1),
+    help="Only the K-th of N parts of the items, so that each part goes to other annotators.  [default: all items]",
+)
+def export_task(task: Path, target: str, out: Path, annotator: str | None, part: tuple[int, int]) -> None:
     """Write a task for annotators elsewhere.
 
-    Items for qualification are left out. Expected answers are not written. `caramel annotate import` reads what comes
+    Items for qualification are left out. Expected answers are not written. Whoever gets a part answers all of its items:
+    the number of answers per item (`--overlap`) is the number of people to whom you give the part. `caramel annotate import` reads what comes
     back: Label Studio's JSON export, the CSV with its columns filled in, or the JSON file that the page saves.
 
     \b
     Example:
-      caramel annotate export choose.db --to html --annotator a07 --out a07.html
+      caramel annotate export choose.db --to html --annotator a07 --part 1/5 --out a07.html
       caramel annotate export choose.db --to label-studio --out label_studio/
     """
     from caramel.annotation.accounts import check_pseudonym
@@ -49,7 +74,10 @@ def export_task(task: Path, target: str, out: Path, annotator: str | None) -> No
         )
     forbid_overwriting_inputs([out], [task])
     with closing(AnswerStore(task)) as store:
-        items = store.list_exported_items()
+        number, parts = part
+        items = store.list_exported_items()[number - 1 :: parts]
+        if not items:
+            raise ConfigError(f"--part {number}/{parts}: the task has fewer than {parts} items.")
         read_image = TaskImages(store.locate_image).read
         if annotator is not None:
             write_page(out, store.settings, items, check_pseudonym(annotator, "--annotator"), read_image)

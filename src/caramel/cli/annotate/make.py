@@ -177,6 +177,7 @@ def make_compare_task(first: Path, second: Path, per_type: int | None, options: 
 def make_correct_task(data: Path, options: TaskOptions) -> None:
     """Correct a paraphrase.
 
+    The paraphrases are those that stage negatives wrote, with negatives.paraphrases or negatives.backend set to a writer.
     Items are named by pair_id; answers are the corrected captions. Two experts are asked with `--overlap 2`.
 
     \b
@@ -189,8 +190,8 @@ def make_correct_task(data: Path, options: TaskOptions) -> None:
     from caramel.schemas.negatives import PARAPHRASES
     from caramel.schemas.pairs import PAIRS
 
-    paraphrases = read_table(PARAPHRASES, data / "refine/paraphrases.parquet")
-    items = build_correct_items(paraphrases, read_table(PAIRS, data / "refine/pairs.parquet"))
+    paraphrases = read_table(PARAPHRASES, data / "negatives/paraphrases.parquet")
+    items = build_correct_items(paraphrases, read_table(PAIRS, data / "scenes/pairs.parquet"))
     write_task("correct", items, ImageKeys(), options)
 
 
@@ -207,14 +208,15 @@ def make_resolve_task(answers: Path, data: Path, options: TaskOptions) -> None:
     Example:
       caramel annotate make resolve answers.parquet --out resolve.db
     """
+    from caramel.annotation.agreement.answers import select_judged
     from caramel.annotation.making.image_keys import ImageKeys
     from caramel.annotation.making.text_tasks import build_resolve_items
     from caramel.schemas.annotation import ANNOTATIONS
     from caramel.schemas.io import read_table
     from caramel.schemas.pairs import PAIRS
 
-    corrections = read_table(ANNOTATIONS, answers)
-    items = build_resolve_items(corrections, read_table(PAIRS, data / "refine/pairs.parquet"))
+    corrections = select_judged(read_table(ANNOTATIONS, answers))
+    items = build_resolve_items(corrections, read_table(PAIRS, data / "scenes/pairs.parquet"))
     write_task("resolve", items, ImageKeys(), options, inputs=[answers])
 
 

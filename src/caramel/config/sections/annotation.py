@@ -9,3 +9,18 @@ class Annotation(Section):
     """What people judged: decisions that stages use, and the answers of a human baseline."""
 
     data_dir: str
+
+    @property
+    def paraphrases_dir(self) -> str:
+        """Folder of the decisions on paraphrases."""
+        return f"{self.data_dir}/paraphrases"
+
+    @property
+    def images_dir(self) -> str:
+        """Folder of the decisions on images."""
+        return f"{self.data_dir}/images"
+
+    @property
+    def baseline_dir(self) -> str:
+        """Folder of the answers of a human baseline."""
+        return f"{self.data_dir}/baseline"

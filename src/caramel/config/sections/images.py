@@ -103,4 +103,5 @@ class ValidateBenchmark(Section):
     image_tolerance: Share
     image_exempt: tuple[Subtype, ...]
     max_subtype_share: Share
-    min_kappa: Share
+    min_alpha: Share
+    min_pairable: Positive

@@ -7,11 +7,12 @@ from pathlib import Path
 import pandas as pd
 
 from caramel.annotation.agreement.decision_files import BASELINE_FILE
-from caramel.annotation.agreement.human_row import QUERIES, compute_baseline_metrics
+from caramel.annotation.agreement.human_row import QUERIES, compute_baseline_metrics, list_foreign_items
 from caramel.report.blocks import (
     MISSING,
     Block,
     Cell,
+    NoteBlock,
     TableBlock,
     format_count,
     format_interval,
@@ -20,29 +21,36 @@ from caramel.report.blocks import (
 from caramel.report.inputs import StageSkipped, get_number, get_value, read_json
 from caramel.report.sections.model_rows import FORM
 from caramel.schemas.annotation import ANNOTATIONS
+from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
 
 MODEL = "people"
+METRICS_FILE = "filter_images/metrics.json"
 
 
-def build_people_blocks(data: Path, annotations: Path) -> list[Block]:
+def has_people(data: Path, annotations: Path | None) -> bool:
+    """Return whether people decided on images or answered a baseline; arguments as in ``build_people_blocks``."""
+    try:
+        agreement = read_json(data / METRICS_FILE).get("people")
+    except StageSkipped:
+        return False
+    return bool(agreement) or bool(annotations and (annotations / BASELINE_FILE).is_file())
+
+
+def build_people_blocks(data: Path, annotations: Path | None) -> list[Block]:
     """Return the tables on people; none if people decided nothing and answered no baseline.
 
     Args:
         data: folder of the stages' outputs.
-        annotations: folder ``annotation.data_dir``.
+        annotations: folder of the human baseline; None: there is none.
     """
     blocks: list[Block] = []
-    path = data / "filter_images/metrics.json"
-    try:
-        agreement = read_json(path).get("people")
-    except StageSkipped:
-        return []
+    agreement = read_json(data / METRICS_FILE).get("people")
     if agreement:
-        blocks.append(_build_agreement_table(agreement, path))
-    if (annotations / BASELINE_FILE).is_file():
-        blocks.append(_build_baseline_table(data, annotations / BASELINE_FILE))
+        blocks.append(_build_agreement_table(agreement, data / METRICS_FILE))
+    if annotations and (annotations / BASELINE_FILE).is_file():
+        blocks.append(_build_baseline_block(data, annotations / BASELINE_FILE))
     return blocks
 
 
@@ -80,14 +88,23 @@ def _build_agreement_table(agreement: dict[str, object], path: Path) -> TableBlo
     return TableBlock("Agreement of people", head, rows, note=note, labels=2)
 
 
-def _build_baseline_table(data: Path, path: Path) -> TableBlock:
-    """Return the human baseline, one row per subset."""
+def _build_baseline_block(data: Path, path: Path) -> Block:
+    """Return the human baseline, one row per subset; a note if it is of another benchmark, as after a change of profile."""
+    answers = read_table(ANNOTATIONS, path)
+    instances = read_table(INSTANCES, data / "assemble/instances.parquet")
+    images = read_table(IMAGES, data / "assemble/images.parquet", ["image_id", "sha256"])
+    if foreign := list_foreign_items(answers, instances, images):
+        return NoteBlock(
+            f"The human baseline in {path} is not shown: {len(foreign)} of its {answers['item_id'].nunique()} items are not "
+            f"among the {len(instances)} instances of this run, or have other captions or images there. Set annotation.data_dir to a folder of answers to these."
+        )
     metrics = compute_baseline_metrics(
-        read_table(ANNOTATIONS, path),
-        read_table(INSTANCES, data / "assemble/instances.parquet"),
+        answers,
+        instances,
+        images,
         model=MODEL,
         benchmark=FORM,
-        where=str(path),
+        where=repr(str(path)),
     )
     rows = [
         [

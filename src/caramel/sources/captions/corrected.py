@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from caramel.annotation.agreement.decision_files import read_decisions
+from caramel.annotation.agreement.decision_files import find_outdated, read_decisions
+from caramel.annotation.content import hash_judged
 from caramel.errors import DataError, format_items
 from caramel.interfaces.writer import WrittenCaption
 from caramel.io.validators import format_value
@@ -13,10 +14,14 @@ from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
 
 NAME = "people"
+SKIPPED, NO_DRAFT = "people skipped the paraphrase", "people were given no paraphrase to correct"
 
 
 def read_corrected_paraphrases(pairs: pd.DataFrame, *, annotations: str, **unused: object) -> WrittenCaption:
     """Return the corrected paraphrase of each pair; there are no negatives.
+
+    A pair whose paraphrase people skipped is a reject with their reasons as text, and so is a pair without a decision:
+    its first writer wrote no paraphrase that people could correct.
 
     Args:
         pairs: table ``pairs``.
@@ -24,22 +29,58 @@ def read_corrected_paraphrases(pairs: pd.DataFrame, *, annotations: str, **unuse
         unused: arguments of other backends.
 
     Raises:
-        DataError: a pair has no decision, or its experts did not agree.
+        DataError: experts corrected a paraphrase differently, the caption was another one, or no pair is decided.
     """
-    decisions = read_decisions(annotations, "correct").set_index("item_id")["decision"]
-    captions = pairs["pair_id"].map(decisions)
-    undecided = pairs.loc[captions.isna(), "pair_id"]
-    if len(undecided):
-        differing = int(undecided.isin(decisions.index).sum())
+    decisions = read_decisions(annotations, "correct")
+    contents = {name: hash_judged([caption]) for name, caption in pairs[["pair_id", "caption"]].to_numpy()}
+    outdated = find_outdated(decisions, contents)
+    by_pair = decisions.set_index("item_id").reindex(pairs["pair_id"])
+    differing = by_pair.index[
+        by_pair["votes"].notna() & by_pair["decision"].isna() & by_pair["skipped"].isna()
+    ]
+    _require_decisions(len(pairs), outdated, sorted(set(differing) - set(outdated)))
+    decided = by_pair[by_pair["decision"].notna()]
+    if decided.empty:
         raise DataError(
-            f"People have not decided on the paraphrases of {len(undecided)} of {len(pairs)} pairs:\n"
-            f"{format_items([format_value(name) for name in undecided])}\n{len(undecided) - differing} were not "
-            f"corrected: make items with `caramel annotate make correct`. {differing} were corrected differently: make "
-            f"items of them with `caramel annotate make resolve`. Then run `caramel annotate decide`."
+            f"People have corrected the paraphrase of none of {len(pairs)} pairs. Make items with `caramel annotate make "
+            "correct`, have them answered, and run `caramel annotate decide`."
         )
-    rows = pd.DataFrame(
-        {"pair_id": pairs["pair_id"], "caption2": captions, "generator": NAME, "attempts": 1}
-    ).reset_index(drop=True)
+    paraphrases = [
+        {"pair_id": pair_id, "caption2": caption, "generator": NAME, "attempts": 1}
+        for pair_id, caption in decided["decision"].items()
+    ]
+    rejects = [
+        {
+            "id": f"{pair_id}:paraphrase",
+            "stage": "negatives",
+            "reason": SKIPPED if isinstance(skipped, str) else NO_DRAFT,
+            "text": skipped if isinstance(skipped, str) else None,
+        }
+        for pair_id, skipped in by_pair.loc[by_pair["decision"].isna(), "skipped"].items()
+    ]
     return WrittenCaption(
-        build_frame(NEGATIVES, []), build_frame(PARAPHRASES, rows), build_frame(REJECTS, [])
+        build_frame(NEGATIVES, []), build_frame(PARAPHRASES, paraphrases), build_frame(REJECTS, rejects)
     )
+
+
+def _require_decisions(number: int, outdated: list[str], differing: list[str]) -> None:
+    """Raise a DataError for pairs whose decision is on another caption, or that were corrected differently."""
+    parts = []
+    if outdated:
+        parts.append(
+            f"{len(outdated)} were corrected for another caption than the current one, and these decisions do not count:\n"
+            f"{format_items([format_value(name) for name in outdated])}\nSet negatives.paraphrases to a writer, run `dvc "
+            "repro negatives`, and make items with `caramel annotate make correct`."
+        )
+    if differing:
+        parts.append(
+            f"{len(differing)} were corrected differently:\n{format_items([format_value(name) for name in differing])}\n"
+            "Make items of them with `caramel annotate make resolve`."
+        )
+    if parts:
+        count = len(outdated) + len(differing)
+        text = "\n".join(parts)
+        raise DataError(
+            f"People have not decided on the paraphrases of {count} of {number} pairs. {text}\nThen run `caramel annotate "
+            "decide`."
+        )

@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 import pandas as pd
 
-from caramel.errors import DataError
-from caramel.interfaces.judge import Judge
+from caramel.errors import DataError, format_items
+from caramel.interfaces.judge import DecisionJudge, Judge
 from caramel.io.image_store import LazySequence
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.images.calibration import Calibration, calibrate_threshold, can_calibrate
@@ -154,7 +154,7 @@ def filter_images(
         validate="many_to_one",
     )
     rows = _add_judgements(rows, files, judge, "first", settings.margin)
-    _require_scores(rows["first_negative"], "choose")
+    _require_scores(rows, "first_negative", "choose", judge)
     if ambiguity_judge is not None:
         rows = _add_judgements(rows, files, ambiguity_judge, "ambiguity", settings.margin)
         rows["first_ambiguous"], rows["first_positive"] = (
@@ -181,7 +181,8 @@ def filter_images(
     faithful_from = max(FAITHFUL, faithfulness_threshold)
     rows["faithful"] = (rows["first_negative"] >= faithful_from) & ~(rows["of_positive"] < faithful_from)
     chosen = _choose_candidates(rows, settings.keep_ambiguous)
-    _require_scores(chosen.loc[~chosen["type"].isin(list(settings.keep_ambiguous)), "first_positive"], "fits")
+    decisive = chosen[~chosen["type"].isin(list(settings.keep_ambiguous))]
+    _require_scores(decisive, "first_positive", "fits", ambiguity_judge or judge)
     rejects = _build_rejects(rows, chosen)
     drawn = rows["negative_id"].nunique()
     assert len(chosen) + len(rejects) == drawn, (len(chosen), len(rejects), drawn)
@@ -261,14 +262,24 @@ def _compare_on_original_caption(
     return pd.Series(of_original - of_candidate <= margin, rows.index)
 
 
-def _require_scores(scores: pd.Series[float], task: str) -> None:
-    """Raise a DataError if a score is unknown, because people have not decided on the image."""
-    missing = int(scores.isna().sum())
-    if missing:
+def _require_scores(rows: pd.DataFrame, column: str, task: str, judge: Judge) -> None:
+    """Raise a DataError if a score is unknown, because people have not decided on the image, or on another one."""
+    missing = rows[rows[column].isna()]
+    if len(missing):
+        negatives = missing["negative_id"].unique().tolist()
+        decided = judge.decided[task] if isinstance(judge, DecisionJudge) else ()
+        outdated = [name for name in negatives if name in decided]
+        why = (
+            f"{len(outdated)} of these negatives were judged with other images or captions than the current ones, and these "
+            f"decisions do not count:\n{format_items(outdated)}\n"
+            if outdated
+            else ""
+        )
         raise DataError(
-            f"People have not decided on {missing} of {len(scores)} images in task {task!r}. Make items of them with "
+            f"People have not decided on {len(missing)} of {len(rows)} images in task {task!r}, of these negatives:\n"
+            f"{format_items(negatives)}\n{why}Make items of them with "
             f"`caramel annotate make {task}`, have them answered, and write the decisions with `caramel annotate decide` "
-            f"into annotation.data_dir. Or set filter_images.{'judge' if task == 'choose' else 'ambiguity'} to a model."
+            f"into annotation.data_dir/images. Or set filter_images.{'judge' if task == 'choose' else 'ambiguity'} to a model."
         )
 
 

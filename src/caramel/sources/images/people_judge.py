@@ -2,23 +2,26 @@
 
 Task ``choose`` decides which candidate fits the negative caption best, or none (BiVLC 3.1, step 3). Task ``fits`` then
 decides whether the positive caption fits only the positive image (step 4): an image is ambiguous if people decided
-anything else, or did not agree.
+anything else, or did not agree. A decision holds for the images and captions that people saw: on others, under the same
+names, it counts as undecided.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
-from caramel.annotation.agreement.decision_files import read_decisions
+from caramel.annotation.agreement.decision_files import find_outdated, read_decisions
+from caramel.annotation.content import hash_candidates, hash_judged
 from caramel.errors import BackendError
 from caramel.interfaces.judge import JudgedImages, MatchScores
 
 NAME = "people"
-Decided = dict[str, str | None]  # item -> decision; None: undecided
+Fits = dict[tuple[str, str], float]  # SHA-256 of an image and a caption -> 1 or 0
 
 
 class PeopleJudge:
@@ -26,9 +29,9 @@ class PeopleJudge:
 
     name = NAME
 
-    def __init__(self, fits: dict[tuple[str, str], float]) -> None:
-        """Store the fit of each image, by its SHA-256, and caption."""
-        self._fits = fits
+    def __init__(self, fits: Fits, decided: Mapping[str, Collection[str]]) -> None:
+        """Store the fit of each image, by its SHA-256, and caption; and the items with a decision, by task."""
+        self._fits, self.decided = fits, decided
 
     def score_match(self, images: Sequence[bytes], captions: Sequence[str]) -> MatchScores:
         """Return 1 where people chose the image for the caption, 0 where they did not, NaN where they were not asked."""
@@ -55,41 +58,59 @@ def load_people_judge(*, judged: JudgedImages | None = None, **unused: object) -
             "value each for synthesize.grid.guidance and synthesize.grid.steps, or set filter_images.judge to a model."
         )
     decisions = read_decisions(judged.annotations, "choose", "fits")
-    decided: dict[str, Decided] = {"choose": {}, "fits": {}}
-    for task, item, decision in zip(
-        decisions["task"], decisions["item_id"], decisions["decision"], strict=True
-    ):
-        decided[task][item] = decision if isinstance(decision, str) else None
-    return PeopleJudge(_build_fits(judged, decided["choose"], decided["fits"]))
-
-
-def _build_fits(judged: JudgedImages, choices: Decided, verdicts: Decided) -> dict[tuple[str, str], float]:
-    """Return the fit of each image and caption that people decided on.
-
-    If images are equal, the one that people chose counts. A tie of task ``choose`` is no choice, and one of task
-    ``fits`` is no positive image alone. Where task ``choose`` was not asked, the decision of task ``fits`` holds for
-    each candidate, because another judge chose which one people saw.
-    """
-    sha = dict(zip(judged.images["image_id"], judged.images["sha256"], strict=True))
+    of_choose, of_fits = (decisions[decisions["task"] == task] for task in ("choose", "fits"))
     rows = judged.candidates.merge(
         judged.negatives[["negative_id", "pair_id", "negative_caption"]], on="negative_id"
-    ).merge(judged.pairs[["pair_id", "caption"]], on="pair_id")
-    fits: dict[tuple[str, str], float] = {}
+    ).merge(
+        judged.pairs[["pair_id", "caption", "image_id"]].rename(columns={"image_id": "source_image_id"}),
+        on="pair_id",
+    )
+    rows = _add_hashes(rows, judged)
+    fits = _look_up_choices(rows, judged, of_choose)
+    for key, fit in _look_up_verdicts(rows, of_fits).items():
+        fits[key] = max(fits.get(key, 0.0), fit)
+    return PeopleJudge(fits, {"choose": set(of_choose["item_id"]), "fits": set(of_fits["item_id"])})
 
-    def add(image_id: str, caption: str, is_match: bool) -> None:
-        key = (sha[image_id], caption)
-        fits[key] = max(fits.get(key, 0.0), float(is_match))
 
-    columns = ["negative_id", "candidate", "image_id", "positive_image_id", "negative_caption", "caption"]
-    for negative, candidate, image_id, positive_image_id, negative_caption, caption in (
-        rows[columns].astype(object).itertuples(index=False, name=None)
-    ):
-        was_shown = True
-        if negative in choices:
-            was_shown = choices[negative] == str(candidate)
-            add(image_id, negative_caption, was_shown)
-        if was_shown and negative in verdicts:
-            add(image_id, caption, verdicts[negative] != "positive")
-            if isinstance(positive_image_id, str):
-                add(positive_image_id, caption, verdicts[negative] in ("positive", "both"))
+def _add_hashes(rows: pd.DataFrame, judged: JudgedImages) -> pd.DataFrame:
+    """Return the candidates with ``sha256`` of their image, and ``positive_sha256`` of the positive one, drawn or not."""
+    drawn, source = (
+        dict(zip(images["image_id"], images["sha256"], strict=True))
+        for images in (judged.images, judged.source_images)
+    )
+    positive = rows["positive_image_id"].map(drawn).fillna(rows["source_image_id"].map(source))
+    return rows.assign(sha256=rows["image_id"].map(drawn), positive_sha256=positive)
+
+
+def _look_up_choices(rows: pd.DataFrame, judged: JudgedImages, decisions: pd.DataFrame) -> Fits:
+    """Return the fit of each candidate to its negative caption.
+
+    If images are equal, the one that people chose counts. A tie is no choice.
+    """
+    outdated = find_outdated(decisions, hash_candidates(judged.candidates, judged.images))
+    current = decisions[~decisions["item_id"].isin(outdated)].set_index("item_id")["decision"]
+    of_people = rows[rows["negative_id"].isin(current.index)]
+    fits: Fits = {}
+    for row in of_people.to_dict("records"):
+        key = (row["sha256"], row["negative_caption"])
+        is_chosen = current[row["negative_id"]] == str(row["candidate"])
+        fits[key] = max(fits.get(key, 0.0), float(is_chosen))
+    return fits
+
+
+def _look_up_verdicts(rows: pd.DataFrame, decisions: pd.DataFrame) -> Fits:
+    """Return the fit of images to positive captions, for the candidates that people saw beside the positive image.
+
+    A tie is no positive image alone.
+    """
+    by_item = decisions.set_index("item_id")[["decision", "content"]]
+    fits: Fits = {}
+    of_people = rows[rows["negative_id"].isin(by_item.index) & rows["positive_sha256"].notna()]
+    for row in of_people.to_dict("records"):
+        caption, images = row["caption"], (row["positive_sha256"], row["sha256"])
+        decision, content = by_item.loc[row["negative_id"]]
+        if content == hash_judged([caption], images):
+            fits[row["sha256"], caption] = float(decision != "positive")
+            if isinstance(row["positive_image_id"], str):
+                fits[row["positive_sha256"], caption] = float(decision in ("positive", "both"))
     return fits
