@@ -11,12 +11,10 @@ from annotation_browser import DESKTOP, PHONE, opened, press, until, wait_for, w
 from annotation_tasks import (
     compare_item,
     image_task,
-    list_keys,
     serving,
     text_item,
     write_task,
 )
-from simulated_annotators import Simulated, choose_left, erring
 
 from caramel.annotation.items import Item, Option, Question
 
@@ -201,28 +199,3 @@ def test_an_annotator_who_fails_the_qualification_is_told(browser: Any, tmp_path
         press(page, "2")
         wait_for(page, "too often")
     wait_stored(path, 2)
-
-
-def test_what_simulated_annotators_meant_is_what_is_stored(browser: Any, tmp_path: Path) -> None:
-    items = {item.item_id: item for item in map(text_item, range(24))}
-    truth = {name: "negative" if int(name[1:]) % 3 == 0 else "positive" for name in items}
-    people = [
-        Simulated("left", choose_left),
-        Simulated("errs", erring(0.25)),
-        Simulated("late", erring(1.0, after=12)),
-    ]
-    path = write_task(tmp_path / "t.db", [*items.values()], overlap=3, seed=3)
-    keys = {key: name for name, key in list_keys(path).items()}
-    with serving(path, {person.name: f"secret-of-{person.name}" for person in people}) as origin:
-        for person in people:
-            with opened(browser, origin, secret=f"secret-of-{person.name}") as page:
-                person.work(page, items, truth, seed=3, keys=keys)
-        rows = wait_stored(path, 72)
-    for person in people:
-        stored = rows[rows["annotator"] == person.name].set_index("item_id")
-        assert dict(stored["answer"]) == person.meant
-    left, late = (rows[rows["annotator"] == name] for name in ("left", "late"))
-    assert all(
-        json.loads(order)[0] == answer for order, answer in zip(left["order"], left["answer"], strict=True)
-    )
-    assert (late["answer"] != late["item_id"].map(truth)).sum() == 12
