@@ -102,7 +102,7 @@ function showRefused() {
     $("refused").hidden = !rows.length;
     if (rows.length) {
         $("refusal").textContent = `${count(rows.length, "answer was", "answers were")} refused and not stored. The last reason: ${
-            rows.at(-1).reason} Save them to a file for whoever runs the task, or remove them.`;
+            rows.at(-1).reason} They are kept in this browser for whoever runs the task.`;
     }
 }
 
