@@ -90,7 +90,7 @@ def test_after_a_boot_the_clock_starts_anew_and_items_come_back_in_time(tmp_path
     give(AnswerStore(path, clock), "a")
     clock.now = 5.0
     store = AnswerStore(path, clock)
-    store.renew_assignments()
+    store.extend_assignments()
     assert give(store, "b") == []
     clock.now += 601
     assert give(store, "b") == ["n001"]
@@ -210,7 +210,7 @@ def test_only_a_server_renews_assignments_and_it_keeps_their_order(tmp_path: Pat
     AnswerStore(path, clock).close()  # an export beside the server
     assert set(give(store, "c", count=3)) >= {first}, "the holder has gone for more than ten minutes"
     assert give(store, "a") == [] or give(store, "a") != [first], "the item was passed on"
-    store.renew_assignments()
+    store.extend_assignments()
     rows = store._connection.execute(
         "SELECT item_id, annotator FROM assignments ORDER BY given_at"
     ).fetchall()

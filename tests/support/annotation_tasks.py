@@ -129,7 +129,7 @@ def serving(
     store, listener = AnswerStore(path), open_socket("127.0.0.1", port)
     hashes = {name: hash_secret(secret) for name, secret in (accounts or {"me": SECRET}).items()}
     port = listener.getsockname()[1]
-    store.renew_assignments()
+    store.extend_assignments()
     app = AnnotationApp(store, get_accounts or (lambda: hashes)).build(
         list_origins("127.0.0.1", port, public_url)
     )

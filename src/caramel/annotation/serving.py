@@ -96,7 +96,7 @@ def serve_task(
     """
     import uvicorn
 
-    store.renew_assignments()
+    store.extend_assignments()
     app = AnnotationApp(store, get_accounts).build(origins)
     # No access log: it would hold the secrets of links. No proxy: its headers could name any host.
     config = uvicorn.Config(

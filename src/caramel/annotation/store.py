@@ -88,7 +88,7 @@ class AnswerStore:
         """Close the file."""
         self._connection.close()
 
-    def renew_assignments(self) -> None:
+    def extend_assignments(self) -> None:
         """Let the assignments of an earlier server count from now on, in their order: its clock may be another boot's."""
         with self._begin_transaction() as database:
             (latest,) = database.execute("SELECT max(given_at) FROM assignments").fetchone()

@@ -70,8 +70,8 @@ def serve_annotation_task(
     address = share_on or LOOPBACK
     secret = "SECRET" if accounts else create_secret()
     name = check_pseudonym(annotator or ANNOTATOR, "--annotator")
-    single = {name: hash_secret(secret)}
-    get_accounts = AccountsFile(accounts) if accounts else lambda: single
+    # Asked at each request: a file may have changed since.
+    get_accounts = AccountsFile(accounts) if accounts else {name: hash_secret(secret)}.copy
     list_origins(address, port, public_url)  # refuses a wildcard before anything is opened
     with closing(AnswerStore(task)) as store:
         listener = open_socket(address, port)
