@@ -17,10 +17,12 @@ from annotated import (
     index_swap_images,
     load_simulation,
 )
+from stored_images import indexed
 
 from caramel import cli
+from caramel.annotation.content import hash_candidates
 from caramel.schemas.annotation import ANNOTATIONS
-from caramel.schemas.candidates import CHOICES
+from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.images import IMAGES
@@ -129,12 +131,19 @@ def test_a_judge_is_calibrated_on_decisions(call: Call) -> None:
         for n, name in enumerate(names)
     ]
     write_table(CHOICES, build_frame(CHOICES, rows), "choices.parquet")
-    decisions = decided("choose", {name: "0" if n % 2 else "none" for n, name in enumerate(names)})
-    write_table(DECISIONS, decisions, "d.parquet")
-    code, out, _ = call("calibrate", "d.parquet", "--choices", "choices.parquet")
+    drawn = {"candidate": 0, "seed": 0, "generator": "g", "prompt": "p"}
+    candidates = build_frame(CANDIDATES, [{"negative_id": n, "image_id": n, **drawn} for n in names])
+    write_table(CANDIDATES, candidates, "data/synthesize/candidates.parquet")
+    write_table(IMAGES, indexed(names), "data/synthesize/images.parquet")
+    contents = hash_candidates(candidates, indexed(names)) | {"n098": "drawn before", "n099": "drawn before"}
+    truth = {name: "0" if n % 2 else "none" for n, name in enumerate(names)}
+    write_table(DECISIONS, decided("choose", truth, contents=contents), "d.parquet")
+    code, out, err = call("calibrate", "d.parquet", "--choices", "choices.parquet")
     assert code == 0
+    assert "2 decisions are on other images or captions and are left out:\n  - n098\n  - n099\n" in err
+    assert out.startswith("49 images that people chose, 49 that they refused.")
     assert "threshold    0.6000" in out
-    assert "precision    1.000 [0.929, 1.000]" in out
+    assert "precision    1.000 [0.927, 1.000]" in out
     code, _, err = call("calibrate", "d.parquet", "--choices", "choices.parquet", "--judge", "second")
     assert code == 1
     assert "has no scores of the second judge" in err

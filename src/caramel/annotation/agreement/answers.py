@@ -51,8 +51,9 @@ def check_answers(answers: pd.DataFrame, where: str) -> str:
     """Return the task of table ``annotations``, after a check that its answers can be pooled.
 
     Raises:
-        DataError: there is no answer that ``select_judged`` keeps, or there are answers of several tasks or guidelines, two answers of one
-            annotator to one item, answers to one item with different content, or an answer that the task does not have.
+        DataError: there is no answer that ``select_judged`` keeps, or there are answers of several tasks or guidelines,
+            two answers of one annotator to one item, answers to one item with different content, or an answer that the
+            task does not have.
     """
     if not answers["answer"].notna().any():
         raise DataError(

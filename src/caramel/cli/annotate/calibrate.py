@@ -20,6 +20,13 @@ from caramel.cli.output import echo
     help="Table of judged candidates.",
 )
 @click.option(
+    "--candidates",
+    default=Path("data/synthesize"),
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Folder of the candidates.",
+)
+@click.option(
     "--judge",
     default="first",
     show_default=True,
@@ -27,19 +34,23 @@ from caramel.cli.output import echo
     help="Which judge's scores of the negative caption: that of filter_images.judge or of second_judge.",
 )
 @click.option("--seed", default=0, show_default=True, type=SEED, help="Random seed of the folds.")
-def calibrate_judge(decisions: Path, choices: Path, judge: str, seed: int) -> None:
+def calibrate_judge(decisions: Path, choices: Path, candidates: Path, judge: str, seed: int) -> None:
     """Measure a model judge of images against people.
 
     DECISIONS is a table of `caramel annotate decide` with task `choose`. Printed are the threshold for
-    filter_images.faithfulness_threshold, and precision and recall under cross-validation.
+    filter_images.faithfulness_threshold, and precision and recall under cross-validation. Decisions on other images than
+    the candidates are left out, and counted.
 
     \b
     Example:
       caramel annotate calibrate inputs/annotations/images/decisions.parquet --judge second
     """
-    from caramel.errors import DataError
-    from caramel.schemas.candidates import CHOICES
+    from caramel.annotation.agreement.decision_files import find_outdated
+    from caramel.annotation.content import hash_candidates
+    from caramel.errors import DataError, format_items
+    from caramel.schemas.candidates import CANDIDATES, CHOICES
     from caramel.schemas.decisions import DECISIONS
+    from caramel.schemas.images import IMAGES
     from caramel.schemas.io import read_table
     from caramel.sources.images.people_calibration import calibrate_on_decisions
 
@@ -52,6 +63,17 @@ def calibrate_judge(decisions: Path, choices: Path, judge: str, seed: int) -> No
             f"{str(choices)!r} has no scores of the {judge} judge. Set filter_images.{judge}_judge."
         )
     of_choose = read_table(DECISIONS, decisions, only=("task", {"choose"}))
+    contents = hash_candidates(
+        read_table(CANDIDATES, candidates / "candidates.parquet"),
+        read_table(IMAGES, candidates / "images.parquet"),
+    )
+    if outdated := find_outdated(of_choose, contents):
+        echo(
+            f"{len(outdated)} decisions are on other images or captions and are left out:\n{format_items(outdated)}\nHave "
+            "the items judged again: `caramel annotate make choose`.",
+            err=True,
+        )
+        of_choose = of_choose[~of_choose["item_id"].isin(outdated)]
     quality = calibrate_on_decisions(scores, of_choose, seed=seed)
     precision_low, precision_high = quality.precision_interval
     recall_low, recall_high = quality.recall_interval
