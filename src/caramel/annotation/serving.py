@@ -12,8 +12,6 @@ from caramel.annotation.store import AnswerStore
 from caramel.errors import ConfigError, ResourceError
 
 LOOPBACK = "127.0.0.1"
-
-
 DEFAULT_PORTS = {"http": 80, "https": 443}  # browsers leave them out
 
 

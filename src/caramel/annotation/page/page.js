@@ -121,8 +121,8 @@ function mentionOtherTasks() {
     const waiting = Object.keys(localStorage).filter((key) => key.startsWith(PENDING) && key !== own)
         .reduce((sum, key) => sum + readRows(key).length, 0);
     if (waiting) {
-        say(`${count(waiting, "answer", "answers")} to another task ${waiting === 1 ? "is" : "are"} kept in this browser until that task ${
-            ""}is served here again.`);
+        const what = count(waiting, "answer to another task is", "answers to other tasks are");
+        say(`${what} kept in this browser until that task is served here again.`);
     }
 }
 
