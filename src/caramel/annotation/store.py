@@ -288,6 +288,8 @@ def _measure_whole(database: sqlite3.Connection, settings: TaskSettings) -> tupl
     items, answers = database.execute(
         "SELECT count(*), total(answered) FROM items WHERE role = 'gold'"
     ).fetchone()
+    if not items:
+        return int(stored), int(wanted)
     (people,) = database.execute("SELECT count(DISTINCT annotator) FROM answers").fetchone()
     expected = min(wanted // max(1, settings.gold_every - 1), items * max(people, settings.overlap))
     total = int(wanted + expected)
