@@ -13,6 +13,7 @@ from typing import Any
 from annotation_browser import begin, opened, press, until, wait_for, wait_stored
 from annotation_tasks import (
     SECRET,
+    Client,
     image_task,
     serving,
     text_item,
@@ -218,3 +219,23 @@ def test_a_lost_reply_to_undo_takes_back_one_answer(browser: Any, tmp_path: Path
         page.keyboard.press("u")
         wait_for(page, "taken back", "#status")
         wait_stored(path, 2)
+
+
+def test_a_page_that_waits_says_so_once_and_goes_on(browser: Any, tmp_path: Path) -> None:
+    """Screen readers repeat what gets the focus again."""
+    path = write_task(tmp_path / "t.db", [text_item(n) for n in range(2)], lease_minutes=0.05)
+    with serving(path, {"other": "other-secret", "me": SECRET}) as origin:
+        Client(origin, "other-secret", page="other").start()  # holds both items for three seconds
+        with opened(browser, origin) as page:
+            wait_for(page, "Nothing to do right now")
+            page.focus("#help")
+            page.evaluate("clearTimeout(look); fill()")
+            page.wait_for_timeout(500)
+            assert page.evaluate("document.activeElement.id") == "help"
+            page.wait_for_timeout(3000)
+            page.evaluate("fill()")
+            wait_for(page, "Which fits?")
+            press(page, "1")
+            press(page, "1")
+            wait_for(page, "All done")
+            wait_stored(path, 2)

@@ -242,3 +242,9 @@ def test_secrets_are_printed_once_and_sharing_needs_them(project: Call) -> None:
         code, out, error = project("annotate", *arguments)
         assert (code, "caramel annotate make" in error) == (1, True)
         assert "http" not in out  # no link to what is not served
+
+
+def test_a_width_of_zero_is_an_error_of_its_option(call: Call) -> None:
+    code, _, error = call("annotate", "sample-size", "--kappa", "0.5", "--within", "0")
+    assert code != 0
+    assert "--within" in error
