@@ -5,6 +5,7 @@ from pathlib import Path
 from caramel.config.schema import Config
 from caramel.crepe.build import (
     SetSettings,
+    check_entailment,
     load_caption_writer,
     load_entailment_scorer,
     write_productivity_set,
@@ -18,6 +19,7 @@ OUT, RAW = Path("data/crepe_productivity"), Path("data/crepe_retrieval/productiv
 
 def crepe_productivity(config: Config) -> None:
     """Write the files of the set, its pairs for plain retrieval in RAW, and rejects.csv."""
+    check_entailment(config.crepe.writer, config.crepe.entailment)
     settings = SetSettings(
         graphs=Path(config.crepe.graphs),
         out=OUT,

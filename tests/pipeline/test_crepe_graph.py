@@ -81,7 +81,8 @@ def test_the_graph_makes_both_sets_with_a_gate_and_runs_and_nothing_is_made_twic
         ("crepe_index", {"graphs": "{inputs}/none"}, "image_data.json"),
         ("crepe_productivity", {"min_area": "1000000"}, "No caption with hard negatives is left"),
         ("crepe_productivity", {"words": "wordnet:none"}, "'none' is no folder"),
-        ("crepe_productivity", {"writer": "chat:m@http://127.0.0.1:1"}, "entailment must name a folder"),
+        ("crepe_productivity", {"entailment": "nli"}, "'nli' is no folder"),
+        ("crepe_productivity", {"writer": "chat:m@http://127.0.0.1:1"}, "crepe.entailment"),
     ],
 )
 def test_bad_input_is_one_error(stage: str, sets: dict[str, str], said: str, crepe: Project) -> None:

@@ -24,6 +24,7 @@ from caramel.interfaces.scene_graph import Atom, Thesaurus
 from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES, THESAURI
 
 REJECTS = "rejects.csv"
+NO_CHECK = "none"  # instead of a folder of a model of natural language inference
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,7 @@ def write_productivity_set(
             rules=CropRules(area=settings.min_area),
             seed=settings.seed,
             reject=reject,
+            repeat_names=True,
         )
         counts = write_productivity_files(
             drafted,
@@ -222,9 +224,28 @@ def load_plausibility_scorer(folder: Path | None) -> PlausibilityScorer | None:
     return lambda texts: [float(value) for value in model.values(texts)]
 
 
-def load_entailment_scorer(folder: Path | None) -> EntailmentScorer | None:
-    """Return a function that tells which texts follow from their caption; None without a folder."""
-    return None if folder is None else TEXT_JUDGES["entailment"].load(str(folder)).predict_probabilities
+def check_entailment(writer: str | None, entailment: str | None) -> None:
+    """Raise a ConfigError if a language model writes captions, and nothing says how their swaps are checked.
+
+    The swaps of sentences are checked as published. Those of the template are exact, and need no model.
+    """
+    if writer is not None and entailment is None:
+        raise ConfigError(
+            f"The language model {writer!r} writes captions, so their swaps must be checked: give --entailment (or "
+            f"crepe.entailment) the folder of a natural language inference model, such as roberta-large-mnli, or "
+            f"{NO_CHECK!r} for no check."
+        )
+    if entailment not in (None, NO_CHECK) and not Path(entailment).is_dir():
+        raise ConfigError(
+            f"The natural language inference model {entailment!r} is no folder. Give the folder of one, or {NO_CHECK!r}."
+        )
+
+
+def load_entailment_scorer(folder: str | None) -> EntailmentScorer | None:
+    """Return a function that tells which texts follow from their caption; None without a folder or with ``NO_CHECK``."""
+    if folder is None or folder == NO_CHECK:
+        return None
+    return TEXT_JUDGES["entailment"].load(folder).predict_probabilities
 
 
 def load_caption_writer(

@@ -61,6 +61,7 @@ def sample_drafts(
     rules: CropRules,
     seed: int,
     reject: OnReject,
+    repeat_names: bool = False,
 ) -> dict[int, list[Draft]]:
     """Return complexity -> subgraphs of some images with this number of atoms.
 
@@ -72,6 +73,7 @@ def sample_drafts(
         rules: requirements of the crops.
         seed: a walk depends only on this, the image, the walk's number and the complexity.
         reject: called with each reject.
+        repeat_names: whether a caption may have two objects of the same name, as published.
     """
     drafts_by_complexity: dict[int, list[Draft]] = {n: [] for n in complexities}
     known: set[tuple[object, ...]] = set()
@@ -84,7 +86,7 @@ def sample_drafts(
                 if len(drafts_by_complexity[n]) >= most:
                     break
                 key = int(compute_stable_keys([f"{image.image_id} {n} {number}"], seed)[0])
-                graph = sample_subgraph(image.graph, n, np.random.default_rng(key))
+                graph = sample_subgraph(image.graph, n, np.random.default_rng(key), repeat_names=repeat_names)
                 box = compute_bounding_box(graph) if graph else None
                 why = SHORT if graph is None or box is None else None
                 if graph and box:

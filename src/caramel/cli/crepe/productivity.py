@@ -8,7 +8,6 @@ from pathlib import Path
 import click
 
 from caramel.cli.crepe.inputs import (
-    EXISTING,
     SetOptions,
     add_set_options,
     list_input_files,
@@ -51,9 +50,8 @@ class WriterOptions:
 )
 @click.option(
     "--entailment",
-    type=EXISTING,
-    help="Folder of a natural language inference model. Swaps that follow from their caption are left out.  [default: "
-    "no check]",
+    help="Folder of a natural language inference model; swaps that follow from their caption are left out. Required with "
+    "--writer, as published; none: no check.  [default: none with the template]",
 )
 @click.option(
     "--max-connections",
@@ -72,7 +70,7 @@ class WriterOptions:
 )
 @collect_options(WriterOptions, "writing")
 def build_productivity_set(
-    settings: SetOptions, per_complexity: int, walks: int, entailment: Path | None, writing: WriterOptions
+    settings: SetOptions, per_complexity: int, walks: int, entailment: str | None, writing: WriterOptions
 ) -> None:
     """Build the productivity set: captions of 4 to 12 atoms.
 
@@ -85,7 +83,9 @@ def build_productivity_set(
       caramel crepe productivity --graphs vg/ --words wordnet:dict/ --out data/crepe_productivity
     """
     from caramel.crepe.build import (
+        NO_CHECK,
         REJECTS,
+        check_entailment,
         load_caption_writer,
         load_entailment_scorer,
         write_productivity_set,
@@ -97,7 +97,9 @@ def build_productivity_set(
     out = settings.out
     written = [get_file_path(out, negative_type, n) for negative_type in FOILS for n in COMPLEXITIES]
     inputs = list_input_files(settings.graphs, settings.words, settings.sensible)
-    forbid_overwriting_inputs([out / REJECTS, *written], [*inputs, *([entailment] if entailment else [])])
+    check_entailment(writing.writer, entailment)
+    models = [Path(entailment)] if entailment not in (None, NO_CHECK) else []
+    forbid_overwriting_inputs([out / REJECTS, *written], [*inputs, *models])
     counts = write_productivity_set(
         settings.build(),
         per_complexity=per_complexity,

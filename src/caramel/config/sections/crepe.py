@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 
 from caramel.config.fields import Count, Positive, Section, Seed
 
@@ -29,13 +29,3 @@ class Crepe(Section):
     max_requests: Positive | None
     min_examples: Positive
     seed: Seed
-
-    @model_validator(mode="after")
-    def _check_entailment(self) -> Self:
-        """The swaps of sentences are checked as published; those of the template need no model."""
-        if self.writer is not None and self.entailment is None:
-            raise ValueError(
-                "writer is set, so entailment must name a folder of a natural language inference model, such as "
-                "roberta-large-mnli, or be 'none' for no check"
-            )
-        return self

@@ -74,6 +74,7 @@ class Example(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     given: Mapping[str, str]
     answer: Answer
+    atoms: int | None = None  # of the graph; the prompt of a number of atoms has the examples of that number
 
 
 class Prompt(BaseModel):
@@ -158,9 +159,15 @@ def _format_given(given: Mapping[str, str]) -> str:
 
 @functools.cache
 def load_prompt(name: str) -> Prompt:
-    """Return the prompt with this name."""
-    raw = read_yaml(FOLDER / f"{name}.yaml", "Install caramel again.")
-    return Prompt.model_validate_json(json.dumps(raw))
+    """Return the prompt with this name; NAME/ATOMS is NAME with the examples of a number of atoms alone."""
+    file, _, atoms = name.partition("/")
+    raw = read_yaml(FOLDER / f"{file}.yaml", "Install caramel again.")
+    prompt = Prompt.model_validate_json(json.dumps(raw))
+    if not atoms:
+        return prompt
+    return prompt.model_copy(
+        update={"examples": [example for example in prompt.examples if example.atoms == int(atoms)]}
+    )
 
 
 @functools.cache
