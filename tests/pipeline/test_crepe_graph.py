@@ -60,7 +60,7 @@ def test_the_graph_makes_both_sets_with_a_gate_and_runs_and_nothing_is_made_twic
         assert len(task.rows) > 0
         assert task.rejects == ()
     subsets = {subset for row in task.rows["subsets"] for subset in row}
-    assert {"i2t/unseen_atoms_in_cc12m", "t2i/complexity_7"} <= subsets
+    assert {"i2t/unseen_atoms_in_cc12m", "t2i/n7"} <= subsets
     summary = json.loads((data / "validate_crepe/summary.json").read_text())
     assert set(summary) == {"crepe_examples of systematicity", "crepe_examples of productivity"}
     assert (project.folder / "work/data_docs/productivity/crepe_examples/index.html").is_file()

@@ -177,6 +177,11 @@ def count_seen_items(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int
     return item_counts
 
 
+def split_item(item: str) -> tuple[str, ...]:
+    """Return the atom (type and word) or the compound (its words) of an item's name."""
+    return tuple(item.split(_BETWEEN))
+
+
 def read_seen_atoms(index: Path) -> frozenset[Atom]:
     """Return the atoms that the corpus of an index contains."""
     atom_types = get_args(AtomType)

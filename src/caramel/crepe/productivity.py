@@ -110,7 +110,7 @@ def get_file_path(out: Path, negative_type: str, n: int) -> Path:
 
 def get_raw_path(folder: Path, n: int) -> Path:
     """Return the file of D_RAW for a complexity."""
-    return folder / f"complexity_{n}.csv"
+    return folder / f"n{n}.csv"
 
 
 def write_productivity_files(

@@ -23,7 +23,7 @@ from caramel.crepe.atom_foils import (
     list_position_foils,
 )
 from caramel.crepe.caption_template import locate_atoms
-from caramel.crepe.corpus_index import assign_split, count_seen_items
+from caramel.crepe.corpus_index import assign_split, count_seen_items, split_item
 from caramel.crepe.crops import CropRules, find_crop_problem
 from caramel.crepe.example_files import (
     WEIGHED,
@@ -35,6 +35,7 @@ from caramel.crepe.example_files import (
     write_examples,
 )
 from caramel.crepe.foils import CaptionedGraph, replace_caption_words
+from caramel.crepe.results.frequencies import write_frequencies
 from caramel.crepe.visual_genome_graphs import ImageGraph, OnReject
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
@@ -191,6 +192,11 @@ def get_file_paths(out: Path, name: str) -> dict[str, Path]:
     return {split: out / f"syst_vg_hard_negs_{words}_in_{name}.csv" for split, words in SPLITS.items()}
 
 
+def get_frequency_path(out: Path, name: str) -> Path:
+    """Return the file of how often the set and the corpus of this name have each atom and compound."""
+    return out / f"frequencies_in_{name}.csv"
+
+
 def get_raw_path(folder: Path, split: str, name: str) -> Path:
     """Return the file of D_RAW for a split and a corpus of this name."""
     return folder / f"{SPLITS[split]}_in_{name}.csv"
@@ -229,6 +235,7 @@ def write_systematicity_files(
     known = count_seen_items(index, (region.captioned.graph for region in regions()))
     examples_by_split: dict[str, list[Example]] = {split: [] for split in SPLITS}
     raw_by_split: dict[str, list[Example]] = {split: [] for split in SPLITS}
+    graphs_by_split: dict[str, list[SceneGraph]] = {split: [] for split in SPLITS}
     for region in regions():
         split = assign_split(region.captioned.graph, known)
         text = region.captioned.caption.text
@@ -241,9 +248,12 @@ def write_systematicity_files(
         if any(len(negatives[column]) < number for column, number in NUMBERS.items()):
             reject(Reject(f"image {region.image_id}", FEW, text))
         else:
+            graphs_by_split[split].append(region.captioned.graph)
             examples_by_split[split].append(Example(region.image_id, region.box, text, negatives))
     names = get_file_paths(out, name)
     counts = {split: write_examples(names[split], examples) for split, examples in examples_by_split.items()}
+    corpus_counts = {split_item(item): count for item, count in known.items()}
+    write_frequencies(get_frequency_path(out, name), graphs_by_split, corpus_counts)
     if raw is not None:
         for split, pairs in raw_by_split.items():
             write_examples(get_raw_path(raw, split, name), pairs)

@@ -27,7 +27,7 @@ from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, 
 LAYOUT = f"""\
   crepe_retrieval/unseen_atoms_in_laion.csv …   a file of image-text pairs per split, with the split's name; N is
                                   the smallest split's size: columns {", ".join(COLUMNS)}
-  crepe_retrieval/productivity/complexity_4.csv …  the same for splits with an N of their own, in a folder
+  crepe_retrieval/productivity/n4.csv …  the same for splits with an N of their own, in a folder
   IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)"""
 MOST_FOLDS = 20
 SEED = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from caramel.cli.crepe.figures import draw_figures
 from caramel.cli.crepe.index import index_corpus
 from caramel.cli.crepe.productivity import build_productivity_set
 from caramel.cli.crepe.systematicity import build_systematicity_set
@@ -24,5 +25,5 @@ def crepe_group() -> None:
     """
 
 
-for _command in (index_corpus, build_systematicity_set, build_productivity_set):
+for _command in (index_corpus, build_systematicity_set, build_productivity_set, draw_figures):
     crepe_group.add_command(_command)

@@ -25,7 +25,7 @@ def build_systematicity_set(settings: SetOptions, index: Path, name: str, correc
     """Build the systematicity set, split by what the corpus contains.
 
     Regions of one compound get hard negatives; --raw has those of several, too. Writes one file for each of the splits seen_compounds, unseen_compounds and
-    unseen_atoms, and rejects.csv, to --out.
+    unseen_atoms, frequencies_in_NAME.csv and rejects.csv to --out.
 
     \b
     Example:
@@ -33,13 +33,13 @@ def build_systematicity_set(settings: SetOptions, index: Path, name: str, correc
     """
     from caramel.crepe.build import REJECTS, check_corpus_name, write_systematicity_set
     from caramel.crepe.corpus_index import NAME, VOCABULARY
-    from caramel.crepe.systematicity import get_file_paths
+    from caramel.crepe.systematicity import get_file_paths, get_frequency_path
     from caramel.io.files import forbid_overwriting_inputs
 
     check_corpus_name(name)
     out = settings.out
     forbid_overwriting_inputs(
-        [out / REJECTS, *get_file_paths(out, name).values()],
+        [out / REJECTS, get_frequency_path(out, name), *get_file_paths(out, name).values()],
         [
             *list_input_files(settings.graphs, settings.words, settings.sensible),
             index / NAME,
