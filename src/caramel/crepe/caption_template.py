@@ -120,11 +120,11 @@ def locate_atoms(text: str, graph: SceneGraph) -> Caption | str:
         if not free:
             return word
         if position.atom_type == "obj":
-            own = tuple(free)
+            occurrences = tuple(free)
             if position.owner in namesakes:
                 attributes = graph.nodes[position.owner].attributes
-                own = (next((s for s in free if _ends_with_any(text[: s[0]], attributes)), free[0]),)
-            spans[position] = own
+                occurrences = (next((s for s in free if _has_ending(text[: s[0]], attributes)), free[0]),)
+            spans[position] = occurrences
         elif position.atom_type == "att":
             noun = spans[GraphPosition("obj", position.owner)][0]
             before = [s for s in free if s[1] <= noun[0]]
@@ -137,7 +137,7 @@ def locate_atoms(text: str, graph: SceneGraph) -> Caption | str:
     return Caption(text, spans)
 
 
-def _ends_with_any(text: str, words: Sequence[str]) -> bool:
+def _has_ending(text: str, words: Sequence[str]) -> bool:
     """Return whether the last words of a text are one of some words."""
     return any(re.search(rf"(?<!\w){re.escape(word)}\s+$", text, re.IGNORECASE) for word in words)
 

@@ -12,8 +12,8 @@ from PIL import Image
 
 from caramel.crepe.results.figures import compute_r2
 from caramel.crepe.results.frequencies import read_frequencies, summarise_frequencies, write_frequencies
-from caramel.crepe.results.recalls import select_productivity, tabulate_retrieval
-from caramel.crepe.results.write import write_crepe_figures
+from caramel.crepe.results.recalls import select_productivity, summarise_retrieval
+from caramel.crepe.results.write import list_output_names, write_crepe_figures
 from caramel.errors import DataError
 from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
 from caramel.report.paper_table import read_published_rows
@@ -65,6 +65,7 @@ def test_all_figures_and_tables_are_made_of_one_folder(tmp_path: Path) -> None:
         "table_8_x.csv",
         "tables_15_16.csv",
     ]
+    assert sorted(list_output_names([counts])) == sorted(path.name for path in written)
     for path in written:
         if path.suffix == ".png":
             with Image.open(path) as image:
@@ -84,7 +85,7 @@ def test_plain_retrieval_is_the_mean_and_the_spread_over_folds(tmp_path: Path) -
         ],
         columns=["model", "benchmark", "subset", "value"],
     )
-    (row,) = tabulate_retrieval(rows).to_dict("records")
+    (row,) = summarise_retrieval(rows).to_dict("records")
     assert row == {"model": "a", "direction": "t2i", "split": "n5", "mean": pytest.approx(30.0), "sd": pytest.approx(10.0), "folds": 2}  # fmt: skip
 
 
@@ -149,3 +150,10 @@ def test_the_command_names_what_it_wrote(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "figure_13.png" in done.stdout
     assert "Not made: figure_12, table_8: no file of frequencies is given." in done.stdout
+
+
+def test_no_input_is_written_over(tmp_path: Path) -> None:
+    results = write_results(tmp_path / "r")
+    (results / "figure_4.png").symlink_to(results / "metrics.parquet")
+    done = run_command(tmp_path, "crepe", "figures", results, "--out", results)
+    assert (done.returncode, "inputs are never overwritten" in done.stderr) == (1, True)

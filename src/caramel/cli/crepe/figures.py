@@ -35,11 +35,11 @@ def draw_figures(results: Path, out: Path, frequencies: tuple[Path, ...], imagen
     Example:
       caramel crepe figures scores/ --frequencies data/crepe_systematicity/frequencies_in_cc3m.csv --out figures/
     """
-    from caramel.crepe.results.write import write_crepe_figures
+    from caramel.crepe.results.write import list_output_names, write_crepe_figures
     from caramel.io.files import forbid_overwriting_inputs
 
     inputs = [results / "metrics.parquet", *frequencies, *([imagenet] if imagenet else [])]
-    forbid_overwriting_inputs([out / "tables_15_16.csv"], inputs)
+    forbid_overwriting_inputs([out / name for name in list_output_names(frequencies)], inputs)
     written, missing = write_crepe_figures(results, out, frequencies=frequencies, imagenet=imagenet)
     for path in written:
         echo(str(path))

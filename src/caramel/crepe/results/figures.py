@@ -39,7 +39,7 @@ def plot_systematicity(rows: pd.DataFrame) -> Figure:
         of_type = rows[rows["type"] == negative_type]
         for number, ((model, corpus), line) in enumerate(rows.groupby(["model", "corpus"], sort=False)):
             values = of_type.loc[of_type.index.isin(line.index)].set_index("split")["value"].reindex(splits)
-            axis.plot(range(len(splits)), values, label=f"{model}, {corpus}", **_style(number))
+            axis.plot(range(len(splits)), values, label=f"{model}, {corpus}", **_build_style(number))
         axis.axhline(100 / candidates, color="grey", ls=":")
         axis.set_xticks(range(len(splits)), [SPLITS[split].replace(" ", "\n") for split in splits])
         axis.set_xlim(-0.3, len(splits) - 0.7)
@@ -58,7 +58,7 @@ def plot_productivity(rows: pd.DataFrame, types: Mapping[str, tuple[str, int]] =
         of_type = rows[rows["type"] == negative_type]
         for number, model in enumerate(dict.fromkeys(rows["model"])):
             line = of_type[of_type["model"] == model].sort_values("n")
-            axis.plot(line["n"], line["value"], label=model, **_style(number))
+            axis.plot(line["n"], line["value"], label=model, **_build_style(number))
         _label_atoms(axis, rows, candidates)
     return _add_legend(figure, panels)
 
@@ -68,7 +68,7 @@ def plot_mean_productivity(rows: pd.DataFrame) -> Figure:
     figure, panels = _create_panels(list(PRODUCTIVE.values()))
     for axis, (negative_type, (_, candidates)) in zip(panels, PRODUCTIVE.items(), strict=True):
         by_n = rows[rows["type"] == negative_type].groupby("n")["value"].agg(["mean", "min", "max"])
-        axis.plot(by_n.index, by_n["mean"], label="mean of models", **_style(0))
+        axis.plot(by_n.index, by_n["mean"], label="mean of models", **_build_style(0))
         axis.fill_between(by_n.index, by_n["min"], by_n["max"], alpha=0.2, label="range of models")
         _label_atoms(axis, rows, candidates)
     return _add_legend(figure, panels)
@@ -163,6 +163,6 @@ def _add_legend(figure: Figure, panels: Sequence[Axes]) -> Figure:
     return figure
 
 
-def _style(number: int) -> dict[str, object]:
+def _build_style(number: int) -> dict[str, object]:
     """Return the colour, marker and line of a model: ten colours, then other markers and lines."""
     return {"color": f"C{number % 10}", "marker": "osv^D"[number // 10 % 5], "ms": 4, "lw": 1.3, "ls": ["-", "--"][number // 10 % 2]}  # fmt: skip

@@ -63,11 +63,11 @@ def read_frequencies(path: Path) -> pd.DataFrame:
 
 def summarise_frequencies(counts: pd.DataFrame) -> pd.DataFrame:
     """Return table 8: the numbers of different atoms and compounds of each split, and of those that the corpus has."""
-    is_compound, seen = counts["type"] == "compound", counts["in_corpus"] > 0
+    is_compound, is_seen = counts["type"] == "compound", counts["in_corpus"] > 0
     columns = {
         "atoms": ~is_compound,
-        "atoms_seen": ~is_compound & seen,
+        "atoms_seen": ~is_compound & is_seen,
         "compounds": is_compound,
-        "compounds_seen": is_compound & seen,
+        "compounds_seen": is_compound & is_seen,
     }
     return pd.DataFrame(columns).groupby(counts["split"], sort=False).sum().reset_index()

@@ -59,7 +59,7 @@ def select_imagenet(recalls: pd.DataFrame) -> dict[str, float]:
     return {str(model): 100 * float(value) for model, value in zip(rows["model"], rows["value"], strict=True)}
 
 
-def tabulate_retrieval(recalls: pd.DataFrame) -> pd.DataFrame:
+def summarise_retrieval(recalls: pd.DataFrame) -> pd.DataFrame:
     """Return the mean and the standard deviation of recall at 1 over folds, in per cent: tables 15 and 16.
 
     Columns: model, direction, split, mean, sd (0 divided by the number of folds, as of a population), folds.

@@ -43,12 +43,12 @@ def write_crepe_figures(
             missing.append(name)
         else:
             written.append(_save_figure(figure, out / f"{name.partition(':')[0]}.png"))
-    tables = {"tables_15_16": recalls.tabulate_retrieval(rows)}
+    tables = {"tables_15_16": recalls.summarise_retrieval(rows)}
     if tables["tables_15_16"].empty:
         missing.append("tables_15_16: the results have no crepe_retrieval")
     for path in frequencies:
         counts = read_frequencies(path)
-        corpus = path.stem.removeprefix("frequencies_in_")
+        corpus = _name_corpus(path)
         tables[f"table_8_{corpus}"] = summarise_frequencies(counts)
         written.append(_save_figure(figures.plot_frequencies(counts), out / f"figure_12_{corpus}.png"))
     if not frequencies:
@@ -60,6 +60,21 @@ def write_crepe_figures(
             write_atomically(path, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"))  # type: ignore[misc]
             written.append(path)
     return written, missing
+
+
+def list_output_names(frequencies: Sequence[Path]) -> list[str]:
+    """Return the names of all files that ``write_crepe_figures`` may write."""
+    corpora = [_name_corpus(path) for path in frequencies]
+    return [
+        *(f"figure_{number}.png" for number in (4, 5, 6, 7, 8, 13)),
+        *(f"figure_12_{corpus}.png" for corpus in corpora),
+        *(f"table_8_{corpus}.csv" for corpus in corpora),
+        "tables_15_16.csv",
+    ]
+
+
+def _name_corpus(frequencies: Path) -> str:
+    return frequencies.stem.removeprefix("frequencies_in_")
 
 
 def read_accuracies(path: Path) -> dict[str, float]:
