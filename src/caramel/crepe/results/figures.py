@@ -6,7 +6,7 @@ Recall at 1 is in per cent throughout, and a dotted line is chance.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -163,6 +163,6 @@ def _add_legend(figure: Figure, panels: Sequence[Axes]) -> Figure:
     return figure
 
 
-def _build_style(number: int) -> dict[str, object]:
+def _build_style(number: int) -> dict[str, Any]:
     """Return the colour, marker and line of a model: ten colours, then other markers and lines."""
     return {"color": f"C{number % 10}", "marker": "osv^D"[number // 10 % 5], "ms": 4, "lw": 1.3, "ls": ["-", "--"][number // 10 % 2]}  # fmt: skip
