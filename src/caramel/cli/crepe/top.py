@@ -70,7 +70,7 @@ def list_top(
         tables.append(list_top_captions(loaded.task, loaded.keys, run, top=top).assign(model=model))
     rows = pd.concat(tables)
     write_atomically(out, lambda path: rows.to_csv(path, index=False))
-    for model, part in rows.groupby("model", sort=False):
+    for name, part in rows.groupby("model", sort=False):
         first = part[part["rank"] == 1]
-        echo(f"{model}: the true caption is first for {first['is_true'].sum():,} of {len(first):,} queries.")
+        echo(f"{name}: the true caption is first for {first['is_true'].sum():,} of {len(first):,} queries.")
     echo(f"Written to {out}.")

@@ -54,14 +54,12 @@ def rank_captions(task: Rankings, encode: Encode, *, top: int) -> pd.DataFrame:
     prompts = [text[0] for text in task.texts]
     scores = encode(prompts, lambda: (texts, images)).score_against_images(texts, images)
     ranked: list[tuple[object, ...]] = []
-    for row, pool, values in zip(
-        rows.itertuples(), pools, np.split(scores, np.cumsum([len(pool) for pool in pools])[:-1]), strict=True
-    ):
-        trues = set(row.true)
-        order = sorted(range(len(pool)), key=lambda k: (-values[k], pool[k] in trues))[:top]
-        head = (row.instance_id, " ".join(row.subsets), row.image_id, prompts[row.true[0]])
+    parts = np.split(scores, np.cumsum([len(pool) for pool in pools])[:-1])
+    for row, pool, values in zip(rows.to_dict("records"), pools, parts, strict=True):
+        is_true = np.isin(pool, row["true"])
+        head = (row["instance_id"], " ".join(row["subsets"]), row["image_id"], prompts[row["true"][0]])
         ranked += [
-            (*head, rank, prompts[pool[k]], float(values[k]), bool(pool[k] in trues))
-            for rank, k in enumerate(order, 1)
+            (*head, rank, prompts[pool[k]], float(values[k]), bool(is_true[k]))
+            for rank, k in enumerate(np.lexsort((is_true, -values))[:top].tolist(), 1)
         ]
     return pd.DataFrame(ranked, columns=list(COLUMNS))
