@@ -25,6 +25,7 @@ from caramel.config.sections.captions import (
     TrainWriter,
     ValidateCaptions,
 )
+from caramel.config.sections.crepe import Crepe
 from caramel.config.sections.images import (
     Assemble,
     FilterImages,
@@ -63,6 +64,7 @@ class Config(Section):
     evaluate: Evaluate
     report: Report
     study: Study
+    crepe: Crepe
 
 
 def parse_config(raw: Mapping[str, Any], where: str) -> Config:
