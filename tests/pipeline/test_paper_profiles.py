@@ -1,5 +1,6 @@
 """The papers' own pipelines on small real files: BiVLC from SugarCrepe and COCO, TROHN from COCO."""
 
+import json
 import tarfile
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from project import Project
 from small_language_models import cola_folder, vera_folder
 
 from caramel.benchmarks.readers.bivlc import read_bivlc
+from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.evaluation import METRICS
@@ -176,3 +178,35 @@ def test_trohn_is_made_from_coco_selected_drawn_and_trained_on(pretrained, tmp_p
     metrics = read(METRICS, "evaluate/metrics")
     assert set(metrics["model"]) >= {"base", *steps}
     assert "trohn_img" in (data / "report/report.html").read_text()
+
+
+@pytest.mark.parametrize("negatives", ["true", "false"])
+def test_a_resnet_is_trained_from_scratch_on_coco_with_and_without_negatives(
+    negatives: str, tmp_path: Path
+) -> None:
+    coco = write_coco(tmp_path / "coco", images=20, captions=5)
+    config = json.loads((Path(__file__).parents[2] / "params/rn50.json").read_text())
+    config["vision_cfg"] |= {"image_size": 32, "layers": [1, 1, 1, 1], "width": 8}
+    config["text_cfg"] |= {"width": 32, "heads": 2, "layers": 1}
+    (tmp_path / "rn.json").write_text(json.dumps({**config, "embed_dim": 16}))
+    sets = {
+        "scenes.data_dir": str(coco),
+        "scenes.val_test_frac": "[0.25, 0.0]",
+        "pretrain.model": str(tmp_path / "rn.json"),
+        "pretrain.negatives": negatives,
+        "pretrain.epochs": "2",
+        "pretrain.batch_size": "16",
+        "pretrain.warmup_steps": "1",
+    }
+    (tmp_path / "p").mkdir()
+    project = Project.create(tmp_path / "p", lock=False)
+    options = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+    project.run("caramel", "config", "use", "scratch", *options)
+    project.stages("scenes", "train_writer", "negatives", "pretrain")
+    curve = pd.read_csv(project.folder / "data/base/curves.csv")
+    in_train = (read_table(PAIRS, project.folder / "data/scenes/pairs.parquet")["split"] == "train").sum()
+    assert curve["step"].max() == 2 * (in_train // (8 if negatives == "true" else 16))
+    assert ("accuracy" in set(curve["metric"])) == (negatives == "true")
+    clip = load_checkpoint(project.folder / "data/base")
+    assert clip.vocabulary is None
+    assert clip.config["model_cfg"]["text_cfg"]["vocab_size"] == 49408

@@ -34,15 +34,29 @@ class Pretrain(Section):
     backend: str
     pretrained: str | None
     model: str
+    negatives: bool
     seed: Seed
     image_steps: Count
+    epochs: Positive | None
     steps: Positive
     batch_size: Several
     block_size: Positive
     lr: LearningRate
     warmup_steps: Count
     weight_decay: WeightDecay
+    betas: tuple[Decay, Decay]
+    eps: Annotated[float, Field(gt=0, le=1)]
+    grad_clip_norm: Annotated[float, Field(gt=0, le=1000)] | None
     checkpoint_every: Positive
+
+    @field_validator("image_steps")
+    @classmethod
+    def _check_image_steps(cls, steps: int, info: ValidationInfo) -> int:
+        if steps and info.data.get("negatives"):
+            raise ValueError(
+                "must be 0 with negatives: texts are aligned to a locked image tower without them"
+            )
+        return steps
 
 
 class Lora(Section):
