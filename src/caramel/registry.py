@@ -288,5 +288,6 @@ METHODS: Registry[Method] = Registry(
         "clic_joined": "caramel.training.methods.clic_concat_loss:METHOD",
         "read": "caramel.training.methods.read_clip:METHOD",
         "two_captions": "caramel.training.methods.two_captions:METHOD",
+        "sentence_transformers": "caramel.training.methods.sentence_transformers:METHOD",
     },
 )

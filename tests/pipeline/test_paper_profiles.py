@@ -14,7 +14,7 @@ from caramel.benchmarks.readers.bivlc import read_bivlc
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.columns import SUBTYPES
-from caramel.schemas.evaluation import METRICS
+from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
@@ -210,3 +210,42 @@ def test_a_resnet_is_trained_from_scratch_on_coco_with_and_without_negatives(
     clip = load_checkpoint(project.folder / "data/base")
     assert clip.vocabulary is None
     assert clip.config["model_cfg"]["text_cfg"]["vocab_size"] == 49408
+
+
+@pytest.mark.parametrize("profile", ["sugarcrepe_pp", "default"])
+def test_the_tuning_on_sugarcrepe_pp_is_a_stage_that_writes_empty_tables_by_default(
+    profile: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    data = write_sugarcrepe(
+        tmp_path / "sugarcrepe_pp", images=20, rows=10, subtypes=("replace_obj", "swap_att")
+    )
+    for path in data.glob("*.json"):  # in the published form: a list, with a second caption
+        rows = json.loads(path.read_text()).values()
+        path.write_text(
+            json.dumps(
+                [{"id": i, **row, "caption2": f"here is {row['caption']}"} for i, row in enumerate(rows)]
+            )
+        )
+    sets = {
+        "models": f"['{clip_folder}']",
+        "data": str(tmp_path),
+        "images": str(data / "images"),
+        "seeds": "[1]",
+    }
+    sets |= {"epochs": "1", "rows": "2", "warmup_steps": "0"}
+    (tmp_path / "p").mkdir()
+    project = Project.create(tmp_path / "p", lock=False)
+    options = [
+        word for key, value in sets.items() for word in ("--set", f"finetune_sugarcrepe_pp.{key}={value}")
+    ]
+    project.run("caramel", "config", "use", profile, *(options if profile != "default" else []))
+    project.stages("finetune_sugarcrepe_pp")
+    written = project.folder / "data/finetune_sugarcrepe_pp"
+    metrics = read_table(METRICS, written / "metrics.parquet")
+    assert metrics.empty == (profile == "default")
+    assert read_table(SIMILARITIES, written / "similarities.parquet").empty == metrics.empty
+    if profile != "default":
+        models = {f"{clip_folder}/{variant}-1" for variant in ("frozen", "full", "lora")}
+        assert set(metrics["model"]) == models
+        assert {"test60/replace_obj", "test60/swap_att"} <= set(metrics["subset"])
+        assert {"itt", "tot"} <= set(metrics["metric"])

@@ -108,6 +108,32 @@ class Search(Section):
         return draws
 
 
+class FinetuneSugarcrepePp(Section):
+    """Stage ``finetune_sugarcrepe_pp``: models tuned on 40 % of SugarCrepe++."""
+
+    models: Annotated[tuple[str, ...], Distinct] = Field(min_length=1)
+    data: str
+    images: str | None
+    seeds: Annotated[tuple[Seed, ...], Distinct] = Field(min_length=1)
+    method: Variant
+    epochs: Positive
+    rows: Several
+    batch_size: Positive
+    lr: LearningRate
+    lora_lr: LearningRate
+    warmup_steps: Count
+    weight_decay: WeightDecay
+    grad_clip_norm: Annotated[float, Field(gt=0, le=1000)] | None
+    lora: Lora
+
+    @field_validator("method")
+    @classmethod
+    def _check_images(cls, method: str) -> str:
+        if METHODS[method].images:
+            raise ValueError("needs negative images, which SugarCrepe++ does not have")
+        return method
+
+
 # Keys of ``finetune`` that no variant can override: comparisons of variants would compare other things.
 SHARED = {"variants", "seeds", "overrides", "nproc", "search", "rows", "selection_metric"}
 
