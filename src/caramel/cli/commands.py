@@ -23,6 +23,7 @@ from caramel.cli.cluster import cluster_group
 from caramel.cli.compare import compare_runs
 from caramel.cli.config import config_group, use_profile
 from caramel.cli.crepe import crepe_group
+from caramel.cli.detect import detect_synthetic_items
 from caramel.cli.diff import print_version_diff
 from caramel.cli.doctor import diagnose_project
 from caramel.cli.estimate_cost import estimate_caption_cost
@@ -55,6 +56,7 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
         compute_metrics,
         compare_runs,
         write_results_table,
+        detect_synthetic_items,
         reproduce_tables,
         run_study,
     ),

@@ -103,7 +103,7 @@ def evaluate_models(
 
     check_model_addresses(models)
     models = tuple(map(resolve_spec, models))
-    sources = _locate_sources(benchmarks, data, images, missing)
+    sources = locate_sources(benchmarks, data, images, missing)
     if dry_run:
         # A benchmark may lack 1,000 images: the longest entries come first, or the others would scroll away.
         lines = sorted(find_problems(models, sources, limit), key=lambda entry: -entry.count("\n"))
@@ -118,7 +118,7 @@ def evaluate_models(
     echo(f"\nWritten to {out}.")
 
 
-def _locate_sources(
+def locate_sources(
     benchmarks: str, data: Path, images: Path | None, missing: Literal["fail", "skip"]
 ) -> list[BenchmarkSource]:
     """Return where each benchmark's files are; see ``locate_benchmark``.
