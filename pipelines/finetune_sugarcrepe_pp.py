@@ -13,7 +13,7 @@ from caramel.schemas.io import build_frame, write_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from caramel.interfaces.model import DualEncoder
+    from caramel.training.recipes.sugarcrepe_pp_trials import Encoder
 
 OUT = Path("data/finetune_sugarcrepe_pp")
 BENCHMARK = "sugarcrepe_pp"
@@ -31,6 +31,7 @@ def finetune_sugarcrepe_pp(config: Config) -> None:
     from caramel.evaluation.results.summary import summarise_similarities
     from caramel.evaluation.score_model import compute_live_similarities, load_checked_benchmark
     from caramel.interfaces.benchmark import Comparisons
+    from caramel.interfaces.settings import Compute
     from caramel.models.devices import resolve_compute
     from caramel.training.recipes import sugarcrepe_pp_trials as library
     from caramel.utils.resampling import Bootstrap
@@ -40,7 +41,7 @@ def finetune_sugarcrepe_pp(config: Config) -> None:
     on = load_checked_benchmark(BENCHMARK, Path(section.data), images, None, {})
     assert isinstance(on.task, Comparisons)
 
-    def score(encoder: DualEncoder) -> pd.DataFrame:
+    def score(encoder: Encoder) -> pd.DataFrame:
         return compute_live_similarities(encoder, on, section.batch_size)
 
     def measure(similarities: pd.DataFrame) -> pd.DataFrame:
@@ -58,7 +59,7 @@ def finetune_sugarcrepe_pp(config: Config) -> None:
         on.keys,
         config=library.build_tuning_config(
             **section.model_dump(exclude={"models", "seeds", "data", "images"}),
-            **resolve_compute(config.run.device, config.run.precision),
+            compute=Compute(**resolve_compute(config.run.device, config.run.precision)),
             num_workers=config.run.num_workers,
         ),
         score=score,

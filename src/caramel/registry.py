@@ -255,6 +255,7 @@ FAMILIES: Registry[Family] = Registry(
         "vgptscore": "caramel.models.transformers.generative:VGPTSCORE",
         "vgptscore_blind": "caramel.models.transformers.generative:VGPTSCORE_BLIND",
         "vgptscore_noise": "caramel.models.transformers.generative:VGPTSCORE_NOISE",
+        "choice": "caramel.models.transformers.local_chooser:CHOICE",
         "blind": "caramel.blind.text.model_adapter:BLIND",
         "chat": "caramel.models.chat.model:CHAT",
     },

@@ -17,6 +17,7 @@ from tiny_clips import build_config, roberta_config
 from caramel.config.profiles import read_profile
 from caramel.errors import ConfigError
 from caramel.evaluation.score_model import compute_live_similarities, load_checked_benchmark
+from caramel.interfaces.settings import Compute
 from caramel.models.open_clip.checkpoints import save_checkpoint
 from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.runtime.mlflow import tracking
@@ -57,7 +58,7 @@ def settings(**changed: Any) -> trials.TuningConfig:
     assert section is not None
     given = section.model_dump(exclude={"models", "seeds", "data", "images"})
     quick = {"epochs": 1, "rows": 4, "lr": 1e-3, "lora_lr": 1e-2, "warmup_steps": 0}
-    machine = {"device": "cpu", "precision": "fp32", "num_workers": 0}
+    machine = {"compute": Compute("cpu", "fp32"), "num_workers": 0}
     return trials.build_tuning_config(**{**given, **quick, **machine, **changed})
 
 

@@ -18,7 +18,6 @@ import pandas as pd
 
 from caramel.errors import ConfigError, format_items
 from caramel.interfaces.benchmark import Comparisons
-from caramel.interfaces.model import DualEncoder
 from caramel.interfaces.settings import Compute
 from caramel.interfaces.training_settings import (
     ContrastiveConfig,
@@ -34,6 +33,7 @@ from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.models.open_clip.loader import open_target
 from caramel.models.specs import parse_spec
 from caramel.models.transformers.trainable_flava import load_trainable_flava
+from caramel.models.transformers.transformers_dual import TransformersDual
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.sharded_map import compute_fingerprint
 from caramel.schemas.evaluation import SIMILARITIES
@@ -45,7 +45,8 @@ from caramel.utils.typed_settings import build_settings
 VARIANTS: dict[str, TrainableScope] = {"full": "all", "lora": "lora"}
 FROZEN = "frozen"
 TESTED = "test60/"  # prefix of the subsets: only the rows that were not trained on
-Score = Callable[[DualEncoder], pd.DataFrame]
+Encoder = ClipEncoder | TransformersDual
+Score = Callable[[Encoder], pd.DataFrame]
 Measure = Callable[[pd.DataFrame], dict[str, float]]
 
 
@@ -77,8 +78,7 @@ def build_tuning_config(
     lora: Mapping[str, Any],
     lora_lr: float,
     num_workers: int,
-    device: str,
-    precision: str,
+    compute: Compute,
     **optimizer: Any,
 ) -> TuningConfig:
     """Return the settings of the section of the params.
@@ -88,7 +88,7 @@ def build_tuning_config(
         batch_size: items per forward pass of the test, which is not part of a training.
         lora: fields of ``LoraConfig``.
         num_workers: as in ``LoopConfig``.
-        device, precision: as in ``Compute``.
+        compute: device and precision of training.
         optimizer: lr, warmup_steps, weight_decay and grad_clip_norm, as in ``OptimizerConfig``.
     """
     loop = LoopConfig(
@@ -97,7 +97,7 @@ def build_tuning_config(
     )  # fmt: skip
     scope = TrainableConfig("all", unlocked_layers=1, lora=build_settings(LoraConfig, lora))
     adamw = OptimizerConfig(**optimizer, betas=(0.9, 0.98), eps=1e-6)
-    training = ContrastiveConfig(loop, adamw, scope, Compute(device, precision))
+    training = ContrastiveConfig(loop, adamw, scope, compute)
     return TuningConfig(method, epochs, rows, lora_lr, training)
 
 
@@ -174,7 +174,7 @@ def finetune_sugarcrepe_pp(
     return pd.concat(parts, ignore_index=True)
 
 
-def load_trainable(spec: str, device: str) -> tuple[Clip, DualEncoder]:
+def load_trainable(spec: str, device: str) -> tuple[Clip, Encoder]:
     """Return a model to train, and a dual encoder over the same weights.
 
     Raises:
@@ -236,7 +236,8 @@ def _select_tested(similarities: pd.DataFrame, tested: Any, model: str) -> pd.Da
     """Return the tested rows under the model's name, with ``TESTED`` before the names of their subsets."""
     rows = similarities[tested].reset_index(drop=True)
     subsets = rows["subsets"].map(lambda names: [TESTED + name for name in names])
-    return rows.assign(model=model, subsets=subsets)
+    tested_rows: pd.DataFrame = rows.assign(model=model, subsets=subsets)
+    return tested_rows
 
 
 def _hash_task(task: Comparisons, keys: Sequence[bytes]) -> str:
