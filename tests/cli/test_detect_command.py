@@ -74,7 +74,7 @@ def test_both_rows_of_the_table_come_from_one_call_and_their_files_give_the_same
     specs = ["--model", f"base=open_clip:{clip_folder}", "--model", f"trohn_img=dual:{other}"]
     epochs = ["--image-epochs", "400", "--text-epochs", "20"]
     code, printed, error = detect(*specs, *epochs, "--benchmark", "bivlc,sugarcrepe")
-    assert (code, error) == (0, "")
+    assert code == 0, error
     assert "trohn_img" in printed
     metrics = pd.read_parquet("out/metrics.parquet")
     whole = metrics[metrics["subset"] == "all"].set_index(["model", "benchmark", "metric"])["value"]
@@ -103,6 +103,9 @@ def test_what_cannot_train_or_be_asked_is_refused(detect: Call, clip_folder: Pat
     code, _, error = detect("--model", "blind:length", "--benchmark", "bivlc")
     assert code == 1
     assert "is no dual encoder" in error
+    code, _, error = detect("--model", spec, "--model", spec, "--benchmark", "bivlc")
+    assert code == 1
+    assert "two models have one name" in error
     code, _, error = detect("--model", spec, "--benchmark", "coco_retrieval")
     assert code == 1
     path = tmp_path / "training/test.jsonl"

@@ -9,6 +9,7 @@ import click
 
 from caramel.cli.options import FOLDER, add_bootstrap_options
 from caramel.cli.output import echo
+from caramel.errors import ConfigError
 from caramel.io.files import forbid_overwriting_inputs
 from caramel.utils.resampling import Bootstrap
 
@@ -75,7 +76,7 @@ def detect_synthetic_items(
     synthetic (a negative). The metrics say how much of a benchmark's retrieval this solves.
 
     Writes BENCHMARK-MODEL.csv for each model and benchmark, in the form of BiVLC's authors (`caramel metrics` reads it),
-    metrics.parquet and metrics.csv to --out.
+    metrics.parquet and metrics.csv to --out, and logs an MLflow run for each.
 
     \b
     Example:
@@ -105,6 +106,10 @@ def detect_synthetic_items(
         for spec, name in names.items()
         for known in sources
     }
+    if len(set(files.values())) < len(files) or len(names) < len(models):
+        raise ConfigError(
+            f"--model {' '.join(models)}: two models have one name. Name them apart: NAME=SPEC."
+        )
     written = [*files.values(), *(out / name for name in METRICS_FILES)]
     forbid_overwriting_inputs(written, [training, *(Path(known.data) for known in sources)])
     out.mkdir(parents=True, exist_ok=True)
@@ -117,11 +122,11 @@ def detect_synthetic_items(
         for benchmark, task in tasks.items():
             answers = detection.detect_pairs(encode, heads, task)
             write_csv(files[spec, benchmark], answers)
-            parts.append(
-                detection.measure_detectors(
-                    answers, task, model=name, benchmark=benchmark, bootstrap=bootstrap
-                )
+            measured = detection.measure_detectors(
+                answers, task, model=name, benchmark=benchmark, bootstrap=bootstrap
             )
+            detection.log_detectors(measured, spec, source, config, benchmark=benchmark)
+            parts.append(measured)
     metrics = pd.concat(parts, ignore_index=True)
     write_metrics(metrics, out)
     echo(format_metrics(metrics))

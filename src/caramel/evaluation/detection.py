@@ -6,6 +6,7 @@ CLIP_TROHN-Img. The training is that of ``synthetic_probe``, with the published 
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from caramel.benchmarks.image_files import read_encoded_image
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.evaluation.benchmark_source import BenchmarkSource, check_instances, read_task
 from caramel.evaluation.external.detector_files import IMAGE, LABEL, TEXT, compute_detector_outcomes
+from caramel.evaluation.mlflow_logging import log_run
 from caramel.evaluation.results.summary import compute_metrics
 from caramel.evaluation.scores.features import encode_projected
 from caramel.evaluation.synthetic_probe import BATCH, Head, fit_head
@@ -27,6 +29,8 @@ from caramel.models.devices import resolve_device
 from caramel.models.open_clip.loader import adopt_pretrained
 from caramel.models.specs import hash_content, open_model, parse_spec
 from caramel.registry import BENCHMARKS, FAMILIES
+from caramel.runtime.mlflow import tracking
+from caramel.runtime.ray.sharded_map import compute_fingerprint
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import build_frame
 from caramel.utils.arrays import Floats
@@ -124,6 +128,26 @@ def measure_detectors(
     rows = task.rows[["image_id", "subsets"]].reset_index(drop=True)
     metrics = compute_metrics(rows, outcomes, BENCHMARKS[benchmark].macro, bootstrap)
     return build_frame(METRICS, metrics.assign(model=model, benchmark=benchmark))
+
+
+def log_detectors(
+    metrics: pd.DataFrame, spec: str, source: BenchmarkSource, config: DetectorConfig, *, benchmark: str
+) -> None:
+    """Log the metrics of a model's detectors on a benchmark as a run in MLflow; equal results are one run."""
+    params = {
+        "model": spec,
+        "benchmark": benchmark,
+        "training": source.data,
+        "seed": config.seed,
+        **config.epochs,
+    }
+    content = hashlib.sha256(metrics.to_csv(index=False).encode()).hexdigest()
+    name = f"detectors of {parse_spec(spec).name} on {benchmark}"
+    tags = {"stage": "detect", "benchmark": benchmark}
+    log_run(
+        metrics,
+        tracking.plan_run(name, key=compute_fingerprint(__name__, params, content), params=params, tags=tags),
+    )
 
 
 def read_pairs(source: BenchmarkSource) -> Comparisons:

@@ -128,9 +128,15 @@ class FinetuneSugarcrepePp(Section):
 
     @field_validator("method")
     @classmethod
-    def _check_images(cls, method: str) -> str:
-        if METHODS[method].images:
-            raise ValueError("needs negative images, which SugarCrepe++ does not have")
+    def _check_method(cls, method: str) -> str:
+        known = METHODS[method]
+        needs = {
+            "negative images, which SugarCrepe++ does not have": known.images,
+            "a bias of the logits, which these models do not have": known.bias,
+            "patches and words, which not all of these models give": known.parts,
+        }
+        if unmet := [need for need, needed in needs.items() if needed]:
+            raise ValueError(f"needs {unmet[0]}")
         return method
 
 

@@ -133,7 +133,9 @@ def finetune_sugarcrepe_pp(
         DataError: the split has fewer rows than a step.
     """
     parts = []
-    content = _hash_task(task, keys)
+    # What determines a training; processes that load images do not.
+    loop = replace(config.training.loop, num_workers=0)
+    content = [_hash_task(task, keys), asdict(replace(config, training=replace(config.training, loop=loop)))]
     for spec in models:
         name = parse_spec(spec).name
         clip, encoder = load_trainable(spec, config.training.compute.device)
@@ -143,7 +145,7 @@ def finetune_sugarcrepe_pp(
             chosen = select_training_rows(images, subsets, seed=seed)
             parts.append(_select_tested(frozen, ~chosen, f"{name}/{FROZEN}-{seed}"))
             for variant, scope in VARIANTS.items():
-                key = compute_fingerprint(__name__, content, identity, seed, variant, asdict(config))
+                key = compute_fingerprint(__name__, content, identity, seed, variant)
                 path = folder / key / "similarities.parquet"
                 if not path.exists():
                     clip, encoder = load_trainable(spec, config.training.compute.device)
