@@ -14,6 +14,8 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
 from caramel.errors import ConfigError, format_items
@@ -43,7 +45,7 @@ from caramel.training.tracked import log_curve
 from caramel.utils.typed_settings import build_settings
 
 VARIANTS: dict[str, TrainableScope] = {"full": "all", "lora": "lora"}
-FROZEN = "frozen"
+FROZEN, CHECKPOINTS = "frozen", "checkpoints"
 TESTED = "test60/"  # prefix of the subsets: only the rows that were not trained on
 Encoder = ClipEncoder | TransformersDual
 Score = Callable[[Encoder], pd.DataFrame]
@@ -138,42 +140,65 @@ def finetune_sugarcrepe_pp(
     content = [_hash_task(task, keys), asdict(replace(config, training=replace(config.training, loop=loop)))]
     for spec in models:
         name = parse_spec(spec).name
-        clip, encoder = load_trainable(spec, config.training.compute.device)
+        encoder = load_trainable(spec, config.training.compute.device)[1]
         identity, frozen = encoder.identity, score(encoder)
         for seed in seeds:
             images, subsets = task.rows["image"].tolist(), [names[-1] for names in task.rows["subsets"]]
             chosen = select_training_rows(images, subsets, seed=seed)
             parts.append(_select_tested(frozen, ~chosen, f"{name}/{FROZEN}-{seed}"))
-            for variant, scope in VARIANTS.items():
+            for variant in VARIANTS:
                 key = compute_fingerprint(__name__, content, identity, seed, variant)
+                run = _Run(spec, f"{name}/{variant}-{seed}", variant, seed, key)
                 path = folder / key / "similarities.parquet"
                 if not path.exists():
-                    clip, encoder = load_trainable(spec, config.training.compute.device)
-                    settings = _resolve_training(config, scope, seed, clip)
-                    run, logged = (
-                        f"{name}/{variant}-{seed}",
-                        {**asdict(config), "model": spec, "variant": variant},
-                    )
-                    tags = {"stage": "finetune_sugarcrepe_pp", "seed": str(seed)}
-                    with tracking.run(run, key=key, params={**logged, "seed": seed}, tags=tags):
-                        train_model(
-                            clip,
-                            task,
-                            chosen,
-                            method=config.method,
-                            epochs=config.epochs,
-                            rows=config.rows,
-                            settings=settings,
-                            scratch=folder / key / "checkpoints",
-                            on_points=log_curve,
-                        )
-                        move_to_device(clip.model, settings.compute.device).eval()
-                        tested = _select_tested(score(encoder), ~chosen, run)
-                        _log_metrics(measure(tested))
+                    tested = _train_and_score(run, task, chosen, config, score, measure, folder / key)
                     write_table(SIMILARITIES, tested, path)
-                    shutil.rmtree(folder / key / "checkpoints", ignore_errors=True)
-                parts.append(read_table(SIMILARITIES, path))
+                    shutil.rmtree(folder / key / CHECKPOINTS, ignore_errors=True)
+                parts.append(read_table(SIMILARITIES, path).assign(model=run.name))
     return pd.concat(parts, ignore_index=True)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A training: its model's spec, its name in tables, what is trained, its seed, and the hash of all that determines it."""
+
+    spec: str
+    name: str
+    variant: str
+    seed: int
+    key: str
+
+
+def _train_and_score(
+    run: _Run,
+    task: Comparisons,
+    chosen: npt.NDArray[np.bool_],
+    config: TuningConfig,
+    score: Score,
+    measure: Measure,
+    folder: Path,
+) -> pd.DataFrame:
+    """Return table ``similarities`` of the test rows after a training, which is a run in MLflow."""
+    clip, encoder = load_trainable(run.spec, config.training.compute.device)
+    settings = _resolve_training(config, VARIANTS[run.variant], run.seed, clip)
+    params = {**asdict(config), "model": run.spec, "variant": run.variant, "seed": run.seed}
+    tags = {"stage": "finetune_sugarcrepe_pp", "seed": str(run.seed)}
+    with tracking.run(run.name, key=run.key, params=params, tags=tags):
+        train_model(
+            clip,
+            task,
+            chosen,
+            method=config.method,
+            epochs=config.epochs,
+            rows=config.rows,
+            settings=settings,
+            scratch=folder / CHECKPOINTS,
+            on_points=log_curve,
+        )
+        move_to_device(clip.model, settings.compute.device).eval()
+        tested = _select_tested(score(encoder), ~chosen, run.name)
+        _log_metrics(measure(tested))
+    return tested
 
 
 def load_trainable(spec: str, device: str) -> tuple[Clip, Encoder]:
@@ -234,7 +259,7 @@ def _match_targets(lora: LoraConfig, model: Any) -> LoraConfig:
     return replace(lora, targets=targets)
 
 
-def _select_tested(similarities: pd.DataFrame, tested: Any, model: str) -> pd.DataFrame:
+def _select_tested(similarities: pd.DataFrame, tested: npt.NDArray[np.bool_], model: str) -> pd.DataFrame:
     """Return the tested rows under the model's name, with ``TESTED`` before the names of their subsets."""
     rows = similarities[tested].reset_index(drop=True)
     subsets = rows["subsets"].map(lambda names: [TESTED + name for name in names])
