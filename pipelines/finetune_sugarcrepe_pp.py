@@ -34,6 +34,7 @@ def finetune_sugarcrepe_pp(config: Config) -> None:
     from caramel.interfaces.settings import Compute
     from caramel.models.devices import resolve_compute
     from caramel.training.recipes import sugarcrepe_pp_trials as library
+    from caramel.training.recipes.sugarcrepe_pp_finetune import build_tuning_config
     from caramel.utils.resampling import Bootstrap
 
     bootstrap = Bootstrap(config.evaluate.n_bootstrap, config.evaluate.seed)
@@ -57,7 +58,7 @@ def finetune_sugarcrepe_pp(config: Config) -> None:
         section.seeds,
         on.task,
         on.keys,
-        config=library.build_tuning_config(
+        config=build_tuning_config(
             **section.model_dump(exclude={"models", "seeds", "data", "images"}),
             compute=Compute(**resolve_compute(config.run.device, config.run.precision)),
             num_workers=config.run.num_workers,

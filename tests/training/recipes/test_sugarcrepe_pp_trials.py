@@ -22,6 +22,7 @@ from caramel.models.open_clip.checkpoints import save_checkpoint
 from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.runtime.mlflow import tracking
 from caramel.training.recipes import sugarcrepe_pp_trials as trials
+from caramel.training.recipes.sugarcrepe_pp_finetune import TuningConfig, build_tuning_config
 
 ROOT = Path(__file__).parents[3]
 SUBSETS = ("replace_obj", "swap_att")
@@ -53,13 +54,13 @@ def roberta(tmp_path: Path) -> Path:
     return save_checkpoint(tmp_path / "roberta", model, config=whole, vocabulary=None, card={})
 
 
-def settings(**changed: Any) -> trials.TuningConfig:
+def settings(**changed: Any) -> TuningConfig:
     section = read_profile("sugarcrepe_pp", {}, ROOT)[1].finetune_sugarcrepe_pp
     assert section is not None
     given = section.model_dump(exclude={"models", "seeds", "data", "images"})
     quick = {"epochs": 1, "rows": 4, "lr": 1e-3, "lora_lr": 1e-2, "warmup_steps": 0}
     machine = {"compute": Compute("cpu", "fp32"), "num_workers": 0}
-    return trials.build_tuning_config(**{**given, **quick, **machine, **changed})
+    return build_tuning_config(**{**given, **quick, **machine, **changed})
 
 
 def tune(models: list[str], release: Path, folder: Path, **changed: Any) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -20,13 +20,9 @@ import pandas as pd
 
 from caramel.errors import ConfigError, format_items
 from caramel.interfaces.benchmark import Comparisons
-from caramel.interfaces.settings import Compute
 from caramel.interfaces.training_settings import (
     ContrastiveConfig,
-    LoopConfig,
     LoraConfig,
-    OptimizerConfig,
-    TrainableConfig,
     TrainableScope,
 )
 from caramel.models.devices import move_to_device
@@ -40,9 +36,8 @@ from caramel.runtime.mlflow import tracking
 from caramel.runtime.ray.sharded_map import compute_fingerprint
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import read_table, write_table
-from caramel.training.recipes.sugarcrepe_pp_finetune import select_training_rows, train_model
+from caramel.training.recipes.sugarcrepe_pp_finetune import TuningConfig, select_training_rows, train_model
 from caramel.training.tracked import log_curve
-from caramel.utils.typed_settings import build_settings
 
 VARIANTS: dict[str, TrainableScope] = {"full": "all", "lora": "lora"}
 FROZEN, CHECKPOINTS = "frozen", "checkpoints"
@@ -50,57 +45,6 @@ TESTED = "test60/"  # prefix of the subsets: only the rows that were not trained
 Encoder = ClipEncoder | TransformersDual
 Score = Callable[[Encoder], pd.DataFrame]
 Measure = Callable[[pd.DataFrame], dict[str, float]]
-
-
-@dataclass(frozen=True)
-class TuningConfig:
-    """How models are tuned.
-
-    Attributes:
-        method: name of the training method, in ``METHODS``.
-        epochs: passes through the training rows, > 0.
-        rows: rows of a step, each with two captions and a negative, > 1.
-        lora_lr: learning rate of LoRA, > 0; that of ``training`` is for all weights.
-        training: further settings; its scope's LoRA has ``targets`` of which each model needs to match one.
-    """
-
-    method: str
-    epochs: int
-    rows: int
-    lora_lr: float
-    training: ContrastiveConfig
-
-
-def build_tuning_config(
-    *,
-    method: str,
-    epochs: int,
-    rows: int,
-    batch_size: int,
-    lora: Mapping[str, Any],
-    lora_lr: float,
-    num_workers: int,
-    compute: Compute,
-    **optimizer: Any,
-) -> TuningConfig:
-    """Return the settings of the section of the params.
-
-    Args:
-        method, epochs, rows, lora_lr: as in ``TuningConfig``.
-        batch_size: items per forward pass of the test, which is not part of a training.
-        lora: fields of ``LoraConfig``.
-        num_workers: as in ``LoopConfig``.
-        compute: device and precision of training.
-        optimizer: lr, warmup_steps, weight_decay and grad_clip_norm, as in ``OptimizerConfig``.
-    """
-    loop = LoopConfig(
-        seed=0, steps=1, batch_size=1, checkpoint_every=1, num_workers=num_workers, micro_batch_size=None,
-        grad_checkpointing=False, patience=None, ema_decay=None,
-    )  # fmt: skip
-    scope = TrainableConfig("all", unlocked_layers=1, lora=build_settings(LoraConfig, lora))
-    adamw = OptimizerConfig(**optimizer, betas=(0.9, 0.98), eps=1e-6)
-    training = ContrastiveConfig(loop, adamw, scope, compute)
-    return TuningConfig(method, epochs, rows, lora_lr, training)
 
 
 def finetune_sugarcrepe_pp(
