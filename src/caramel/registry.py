@@ -256,6 +256,7 @@ FAMILIES: Registry[Family] = Registry(
         "vgptscore": "caramel.models.transformers.generative:VGPTSCORE",
         "vgptscore_blind": "caramel.models.transformers.generative:VGPTSCORE_BLIND",
         "vgptscore_noise": "caramel.models.transformers.generative:VGPTSCORE_NOISE",
+        "choice": "caramel.models.transformers.local_chooser:CHOICE",
         "blind": "caramel.blind.text.model_adapter:BLIND",
         "chat": "caramel.models.chat.model:CHAT",
     },
@@ -289,5 +290,6 @@ METHODS: Registry[Method] = Registry(
         "clic_joined": "caramel.training.methods.clic_concat_loss:METHOD",
         "read": "caramel.training.methods.read_clip:METHOD",
         "two_captions": "caramel.training.methods.two_captions:METHOD",
+        "sentence_transformers": "caramel.training.methods.sentence_transformers:METHOD",
     },
 )

@@ -59,6 +59,10 @@ CASES = {
         "--out",
         "{}/new",
     ),
+    "detect": (
+        *("detect", "--model", "open_clip:any", "--training", "{}/set", "--benchmark", BENCHMARK),
+        *("--data", "{}/set", "--out", "{}/set"),
+    ),
     "metrics": ("metrics", "--benchmark", BENCHMARK, "{}/run/metrics.csv", "--out", "{}/run"),
     "compare": ("compare", "{}/run", "{}/other/comparison.csv", "--out", "{}/other"),
     "runs": ("runs", "v1", "--out", "{}/pins/v1.json"),

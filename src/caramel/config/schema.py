@@ -35,7 +35,7 @@ from caramel.config.sections.images import (
     ValidateBenchmark,
 )
 from caramel.config.sections.results import Evaluate, Report, Run, Study
-from caramel.config.sections.training import Finetune, Pretrain
+from caramel.config.sections.training import Finetune, FinetuneSugarcrepePp, Pretrain
 from caramel.errors import ConfigError, format_items
 from caramel.io.safe_yaml import read_yaml, refuse_secrets
 
@@ -61,6 +61,7 @@ class Config(Section):
     image_scores: ImageScores
     validate_benchmark: ValidateBenchmark
     finetune: Finetune
+    finetune_sugarcrepe_pp: FinetuneSugarcrepePp | None
     evaluate: Evaluate
     report: Report
     study: Study
