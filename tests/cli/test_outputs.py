@@ -68,6 +68,10 @@ CASES = {
     "runs": ("runs", "v1", "--out", "{}/pins/v1.json"),
     "study": ("study", "--out", "{}/set"),
     "table": ("table", "{}/run", "--benchmark", BENCHMARK, "--out", "{}/run/similarities.parquet"),
+    "correct-score": (
+        *("correct-score", "{}/run", "--benchmark", BENCHMARK, "--verdicts", "{}/run/metrics.csv"),
+        *("--out", "{}/run/metrics.csv"),
+    ),
     "explore": ("explore", "{}/run", "--data", "{}/set", "--out", "{}/run/similarities.parquet"),
 }
 
