@@ -8,12 +8,13 @@ from paper_inputs import save_stable_diffusion
 from PIL import Image
 from stored_images import Taken
 
+import caramel.sources.images.photo_edits.drawing as drawing_module
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.settings import Execution
 from caramel.io.image_codec import decode_center_crop
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.contracts import check_table
-from caramel.sources.images.diffusion import Sampling, adopt_pipeline, load_pipeline
+from caramel.sources.images.diffusion import Sampling, adopt_pipeline, call_pipeline, load_pipeline
 from caramel.sources.images.generation import Drawing, build_prompts, build_rejects, generate_candidates
 from caramel.sources.images.photo_edits.drawing import EditSettings, draw_edits, encode_and_decode
 from caramel.sources.images.photo_edits.inputs import (
@@ -219,6 +220,22 @@ def test_an_instruction_states_the_words_that_change(positive, negative, instruc
     assert build_instruction(positive, negative) == instruction
 
 
+def test_people_see_the_caption_and_the_pipeline_gets_the_instruction(
+    world, files, editors, masks, tmp_path, monkeypatch
+) -> None:
+    texts = []
+
+    def record(pipeline, prompts, generators, **arguments):
+        texts.extend(prompts)
+        return call_pipeline(pipeline, prompts, generators, **arguments)
+
+    monkeypatch.setattr(drawing_module, "call_pipeline", record)
+    candidates, _ = edit(world, files, editors["instruct"], "instruct", masks, tmp_path)
+    negatives = world[1].negatives.set_index("negative_id")["negative_caption"]
+    assert candidates["prompt"].tolist() == negatives.loc[candidates["negative_id"]].tolist()
+    assert all("the image" in text for text in texts)
+
+
 def test_inputs_are_stored_once_for_equal_images(world, files, tmp_path) -> None:
     negatives = world[1].negatives
     same = negatives[negatives["pair_id"] == negatives["pair_id"].iloc[0]]
@@ -226,4 +243,4 @@ def test_inputs_are_stored_once_for_equal_images(world, files, tmp_path) -> None
     done = add_edit_inputs(rows, files, None, method="instruct", image_size=SIZE, folder=tmp_path)
     assert len(done) > 1
     assert len({row["source_file"] for row in done}) == len([*tmp_path.iterdir()]) == 1
-    assert json.dumps([row["prompt"] for row in done])
+    assert json.dumps([row["instruction"] for row in done])

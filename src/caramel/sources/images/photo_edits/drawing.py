@@ -74,7 +74,8 @@ def draw_edits(
         run: Callable[..., ImageArray] = functools.partial(
             call_pipeline, pipeline, sampling=sampling, **arguments, **options
         )
-        negatives = run([row["prompt"] for row in part], create_generators(part_seeds))
+        text = "instruction" if edit.method == "instruct" else "prompt"
+        negatives = run([row[text] for row in part], create_generators(part_seeds))
         if edit.positives == "reencoded":
             positives = encode_and_decode(pipeline, arguments["image"])
         else:
