@@ -16,11 +16,14 @@ from annotation_tasks import answer_of, list_keys
 
 from caramel.annotation.content import hash_candidates
 from caramel.annotation.store import AnswerStore
+from caramel.errors import DataError
 from caramel.schemas.annotation import ANNOTATIONS
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.pairs import PAIRS
+from caramel.sources.captions.corrected import read_corrected_paraphrases
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -101,6 +104,17 @@ def test_a_paraphrase_that_two_people_correct_differently_is_decided_by_a_third(
     assert {"Another text.", "Corrected p2."} <= {
         o["caption"] for o in json.loads(str(item["content"]))["questions"][0]["options"]
     }
+
+
+def test_an_unfinished_correction_stops_the_stage_that_reads_it(project: Call) -> None:
+    make(project, "correct")
+    AnswerStore(Path("task.db")).add_answers([answer_of("p0", "a", answer="Corrected.")])
+    code, _, error = project("annotate", "answers", "task.db", "--out", "answers.parquet")
+    assert (code, f"{COUNT - 1} items have no answer yet" in error) == (0, True)
+    assert project("annotate", "decide", "answers.parquet", "--out", "decisions.parquet")[0] == 0
+    pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
+    with pytest.raises(DataError, match=rf"{COUNT - 1} have no answer:\s+- 'p1'"):
+        read_corrected_paraphrases(pairs, annotations=".")
 
 
 def test_two_sets_are_compared_by_caption_and_type(project: Call) -> None:
