@@ -95,7 +95,7 @@ def _read_labels(
         DataError: there are none, or people decided on other images than the candidates.
     """
     if calibrate_on == "labels":
-        return read_labels(folder)
+        return read_labels(folder, images)
     if calibrate_on == "decisions":
         decisions = read_decisions(folder, "choose")
         if outdated := find_outdated(decisions, hash_candidates(candidates, images)):

@@ -212,7 +212,9 @@ def test_judges_are_calibrated_on_a_file_of_labels_where_the_profile_says_so(run
         {"image_id": image, "caption": f"{caption[:-1]}.", "fits": number % 2 == 0}
         for number, (image, caption) in enumerate(zip(pairs["image_id"], pairs["caption"], strict=True))
     ]
-    labels.append({"image_id": candidates["image_id"][0], "caption": "A candidate.", "fits": True})
+    drawn = read_table(IMAGES, "data/synthesize/images.parquet").set_index("image_id")["sha256"]
+    name = candidates["image_id"][0]
+    labels.append({"image_id": name, "caption": "A candidate.", "fits": True, "sha256": drawn[name]})
     folder = Path("inputs/annotations/images")
     folder.mkdir(parents=True, exist_ok=True)
     write_profile("files", {"filter_images.calibrate_on": "labels"}, Path())

@@ -22,26 +22,45 @@ from caramel.utils.hashing import assign_folds
 
 FILE = "labels.csv"
 COLUMNS = ["image_id", "caption", "fits"]
+HASH = "sha256"  # column that candidates need; empty for images of the source, whose names stay theirs
 VALUES = {"true": True, "false": False}
 
 
-def read_labels(folder: str | Path) -> pd.DataFrame:
+def read_labels(folder: str | Path, candidates: pd.DataFrame) -> pd.DataFrame:
     """Return image_id, caption and fits (bool) of the folder's ``labels.csv``.
 
+    A candidate keeps its image_id when it is drawn again. Its label therefore names the image's SHA-256 as well, in
+    column ``sha256``.
+
+    Args:
+        folder: folder of the file.
+        candidates: table ``images`` of the candidates.
+
     Raises:
-        DataError: the file is missing or has no row, ``fits`` is not true or false, or an image and caption occur twice.
+        DataError: the file is missing or has no row, ``fits`` is not true or false, an image and caption occur twice, or a
+            candidate's ``sha256`` is missing or that of another image.
     """
     path, rows = Path(folder, FILE), []
+    hashes = dict(zip(candidates["image_id"], candidates["sha256"], strict=True))
+    other: set[str] = set()
     if not path.is_file():
         raise DataError(
-            f"{str(path)!r} is missing: the table of labels, with the columns {', '.join(COLUMNS)}. Write it, or set "
+            f"{str(path)!r} is missing: the table of labels, with the columns {', '.join(COLUMNS)} and, for candidates, {HASH}. Write it, or set "
             f"filter_images.calibrate_on to 'val'."
         )
     for where, row in iter_csv_rows(path, COLUMNS):
         image_id, caption, value = (read_text_field(row, name, where) for name in COLUMNS)
         if value.lower() not in VALUES:
             raise DataError(f"{where}: field 'fits' must be true or false, not {format_value(value)}.")
+        if image_id in hashes and row.get(HASH) != hashes[image_id]:
+            other.add(image_id)
         rows.append((image_id, caption, VALUES[value.lower()]))
+    if other:
+        raise DataError(
+            f"{str(path)!r}: {len(other)} candidates have another or no value of column {HASH!r} than table images of stage "
+            f"synthesize:\n{format_items(sorted(other))}\nTheir labels are about images that may have been drawn again: label "
+            f"the current images and write their sha256, or remove the rows."
+        )
     labels = pd.DataFrame(rows, columns=COLUMNS)
     twice = labels[labels.duplicated(["image_id", "caption"])]
     if labels.empty or len(twice):
