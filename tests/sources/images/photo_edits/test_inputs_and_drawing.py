@@ -1,15 +1,17 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from paper_inputs import save_stable_diffusion
 from PIL import Image
 from stored_images import Taken
 
 import caramel.sources.images.photo_edits.drawing as drawing_module
-from caramel.errors import BackendError, DataError
+from caramel.errors import BackendError, DataError, ResourceError
 from caramel.interfaces.settings import Execution
 from caramel.io.image_codec import decode_center_crop
 from caramel.schemas.candidates import CANDIDATES
@@ -147,6 +149,34 @@ def test_one_folder_loads_as_a_drawing_and_as_an_in_painting_pipeline(generator_
 def test_a_pipeline_without_an_autoencoder_cannot_re_encode() -> None:
     with pytest.raises(BackendError, match=r"object has no autoencoder.*'edited'"):
         encode_and_decode(object(), [])
+
+
+def test_re_encoding_computes_as_drawing_does_and_says_what_to_do_without_memory() -> None:
+    states = []
+
+    class Full:
+        device, dtype, decode = torch.device("cpu"), torch.float16, None
+
+        def to(self, dtype):
+            states.append(dtype)
+
+        def encode(self, pixels):
+            states.append(torch.backends.cudnn.conv.fp32_precision)
+            raise torch.OutOfMemoryError("out of memory")
+
+    pipeline = SimpleNamespace(
+        vae=Full(), image_processor=SimpleNamespace(preprocess=lambda images: torch.zeros(2, 3))
+    )
+    before = torch.backends.cudnn.conv.fp32_precision
+    torch.backends.cudnn.conv.fp32_precision = "tf32"
+    try:
+        with pytest.raises(
+            ResourceError, match=r"A batch of size 2 does not fit.*Lower `synthesize\.batch_size`"
+        ):
+            encode_and_decode(pipeline, [None, None])
+    finally:
+        torch.backends.cudnn.conv.fp32_precision = before
+    assert states == [torch.float32, "ieee", torch.float16]
 
 
 def test_a_negative_without_a_mask_or_without_an_image_is_a_reject_that_says_so(world, files, masks) -> None:
