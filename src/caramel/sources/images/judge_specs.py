@@ -7,6 +7,7 @@ from typing import Any
 from caramel.errors import BackendError
 from caramel.interfaces.judge import Judge
 from caramel.registry import JUDGES
+from caramel.utils.packages import NO_SPACY_MODEL, is_package_or_folder
 
 WITH_TARGET = ("itm", "vqascore", "questions")  # judges that need FOLDER or OWNER/REPO
 
@@ -50,5 +51,8 @@ def list_judge_problems(spec: str) -> list[str]:
     from caramel.models.transformers.generative import VQASCORE
     from caramel.models.transformers.matching import ITM
 
-    model = target.rpartition("@")[0] if name == "questions" else target
-    return (ITM if name == "itm" else VQASCORE).missing(model)
+    model, _, parser = target.rpartition("@") if name == "questions" else (target, "", "")
+    problems = (ITM if name == "itm" else VQASCORE).missing(model)
+    if parser and not is_package_or_folder(parser):
+        problems = [*problems, f"spaCy model {parser!r}: {NO_SPACY_MODEL}"]
+    return problems
