@@ -79,9 +79,9 @@ def test_a_choice_of_people_labels_the_chosen_image_and_none_labels_all() -> Non
     decisions = decided("choose", {"a": "1", "b": "none", "c": None})
     labels = build_labels_of_decisions(decisions, candidates, negatives)
     assert labels.values.tolist() == [
-        ["a#1", "Caption a.", True],
-        ["b#0", "Caption b.", False],
-        ["b#1", "Caption b.", False],
+        ["a#1", "Caption a.", True, "a"],
+        ["b#0", "Caption b.", False, "b"],
+        ["b#1", "Caption b.", False, "b"],
     ]
     with pytest.raises(DataError, match=r"do not exist, of 1 negatives:\n.*d"):
         build_labels_of_decisions(decided("choose", {"d": "7"}), candidates, negatives)
