@@ -140,11 +140,14 @@ def test_gold_items_are_named_by_a_file_whose_errors_name_the_row(project: Call)
     rows = make(project, "choose", "--gold", "gold.csv", "--items", "2")
     assert sorted(str(row["role"]) for row in rows) == ["gold", "item", "item", "qualification"]
     Path("task.db").unlink()
-    _, _, told = project(
-        "annotate", "make", "choose", "--gold", "gold.csv", "--items", "2", "--out", "task.db"
-    )
-    assert "all 1 gold items within about 9 items" in told
-    assert "The task has 2 items: whoever judges all of them meets about 0" in told
+    known = ("annotate", "make", "choose", "--gold", "gold.csv", "--items", "2", "--out", "task.db")
+    _, _, told = project(*known)
+    assert "meets all" not in told  # 9 items would be needed
+    assert "The task has 2 items: whoever judges all of them meets about 0 of the 1 gold items" in told
+    Path("task.db").unlink()
+    _, _, told = project(*known, "--gold-every", "2")
+    assert "all 1 gold items within about 1 items" in told
+    assert "The task has" not in told
     for line, message in {
         "p9,0,gold": "no item 'p9'",
         "p2:replace_att,9,gold": "Possible values: 0, 1, 2, none",
