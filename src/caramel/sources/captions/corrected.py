@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 
 import pandas as pd
 
@@ -76,7 +77,7 @@ def _require_decisions(number: int, outdated: list[str], texts: pd.Series[int]) 
     answer = (
         "Have them answered with `caramel annotate`, and write the answers with `caramel annotate answers`."
     )
-    problems = [
+    problems: list[tuple[Iterable[str], str, str]] = [
         (
             outdated,
             "were corrected for another caption than the current one, and these decisions do not count",
@@ -96,9 +97,9 @@ def _require_decisions(number: int, outdated: list[str], texts: pd.Series[int]) 
         ),
     ]
     parts = [
-        f"{len(names)} {what}:\n{format_items([format_value(name) for name in sorted(names)])}\n{advice}"
-        for names, what, advice in problems
-        if len(names)
+        f"{len(names)} {what}:\n{format_items([format_value(name) for name in names])}\n{advice}"
+        for names, what, advice in ((sorted(pairs), *how) for pairs, *how in problems)
+        if names
     ]
     if parts:
         text = "\n".join(parts)
