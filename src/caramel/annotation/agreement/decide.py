@@ -35,8 +35,8 @@ def decide_answers(
 
     A tie is a row without a decision. Where people corrected a text differently, the row of task ``resolve`` for the
     same item replaces the rows of task ``correct``. Skipped items are no answers; a text that all skipped is a row
-    without a decision, with their reasons. A text of task ``correct`` that nobody answered is a row without votes. Items with known answers, and annotators who failed the qualification, are
-    left out (``select_judged``).
+    without a decision, with their reasons. A text of task ``correct`` that nobody answered is a row without votes.
+    Items with known answers, and annotators who failed the qualification, are left out (``select_judged``).
 
     Args:
         tables: location for messages, and table ``annotations`` of one task; each task once.

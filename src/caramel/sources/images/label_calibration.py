@@ -45,8 +45,8 @@ def read_labels(folder: str | Path, candidates: pd.DataFrame) -> pd.DataFrame:
     other: set[str] = set()
     if not path.is_file():
         raise DataError(
-            f"{str(path)!r} is missing: the table of labels, with the columns {', '.join(COLUMNS)} and, for candidates, {HASH}. Write it, or set "
-            f"filter_images.calibrate_on to 'val'."
+            f"{str(path)!r} is missing: the table of labels, with the columns {', '.join(COLUMNS)} and, for candidates, "
+            f"{HASH}. Write it, or set filter_images.calibrate_on to 'val'."
         )
     for where, row in iter_csv_rows(path, COLUMNS):
         image_id, caption, value = (read_text_field(row, name, where) for name in COLUMNS)
