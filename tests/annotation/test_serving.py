@@ -23,7 +23,7 @@ from caramel.errors import ConfigError
 def test_origins_are_written_as_browsers_write_them() -> None:
     assert list_origins("127.0.0.1", 5080) == ["http://127.0.0.1:5080", "http://localhost:5080"]
     assert list_origins("192.0.2.1", 80) == ["http://192.0.2.1"], "browsers leave the port 80 out"
-    assert list_origins("fe80::1", 5080) == ["http://[fe80::1]:5080"]
+    assert list_origins("FE80:0::1", 5080) == ["http://[fe80::1]:5080"]
     assert list_origins("Lab.example", 5080) == ["http://lab.example:5080"]
     for url, origin in {
         "https://Annotate.example.org/": "https://annotate.example.org",
@@ -92,7 +92,12 @@ def test_a_proxy_that_names_this_machine_as_host_is_answered(tmp_path: Path) -> 
     path = write_task(tmp_path / "t.db", [text_item(n) for n in range(3)])
     with serving(path, public_url="https://annotate.example.org") as origin:
         client = Client(origin)
-        client.session.headers["Origin"] = "https://annotate.example.org"
+        cookie = client.session.get(origin, params={"token": SECRET}, timeout=30).headers["Set-Cookie"]
+        assert "Secure" in cookie
+        client.session.headers |= {
+            "Origin": "https://annotate.example.org",
+            "Cookie": cookie.partition(";")[0],
+        }
         assert client.answer(client.start()[0]["item_key"], 0).status_code == 200
 
 

@@ -87,19 +87,22 @@ class AccountsFile:
 
         Raises the errors of ``read_accounts``.
         """
-        self._path, self._stamp, self._accounts = path, self._get_stamp(path), read_accounts(path)
+        self._path = path
+        # One attribute, so that threads that read the file at the same time cannot mix a stamp with other accounts.
+        self._read = (self._get_stamp(path), read_accounts(path))
 
     def __call__(self) -> dict[str, str]:
         """Return the hashes by pseudonym; none if the file has become unreadable."""
-        stamp = self._get_stamp(self._path)
-        if stamp != self._stamp:
+        stamp = self._get_stamp(self._path)  # before reading: a change in between is seen at the next request
+        known, accounts = self._read
+        if stamp != known:
             try:
-                self._accounts = _read_annotators(self._path)
+                accounts = _read_annotators(self._path)
             except DataError as error:
                 LOGGER.warning("%s Until it is repaired, no annotator gets in.", error)
-                self._accounts = {}
-            self._stamp = stamp
-        return self._accounts
+                accounts = {}
+            self._read = (stamp, accounts)
+        return accounts
 
     @staticmethod
     def _get_stamp(path: Path) -> tuple[int, ...] | None:

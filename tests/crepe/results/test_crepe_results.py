@@ -14,7 +14,7 @@ from caramel.crepe.results.figures import compute_r2
 from caramel.crepe.results.frequencies import read_frequencies, summarise_frequencies, write_frequencies
 from caramel.crepe.results.recalls import select_productivity, summarise_retrieval
 from caramel.crepe.results.write import list_output_names, write_crepe_figures
-from caramel.errors import DataError
+from caramel.errors import ConfigError, DataError
 from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
 from caramel.report.paper_table import read_published_rows
 from caramel.schemas.evaluation import METRICS
@@ -157,3 +157,9 @@ def test_no_input_is_written_over(tmp_path: Path) -> None:
     (results / "figure_4.png").symlink_to(results / "metrics.parquet")
     done = run_command(tmp_path, "crepe", "figures", results, "--out", results)
     assert (done.returncode, "inputs are never overwritten" in done.stderr) == (1, True)
+
+
+def test_two_files_of_frequencies_of_one_name_are_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "frequencies_in_x.csv" for folder in "ab"]
+    with pytest.raises(ConfigError, match=r"(?s)one name.*a/frequencies_in_x.csv.*b/frequencies_in_x.csv"):
+        list_output_names(paths)
