@@ -94,10 +94,9 @@ def test_a_proxy_that_names_this_machine_as_host_is_answered(tmp_path: Path) -> 
         client = Client(origin)
         cookie = client.session.get(origin, params={"token": SECRET}, timeout=30).headers["Set-Cookie"]
         assert "Secure" in cookie
-        client.session.headers |= {
-            "Origin": "https://annotate.example.org",
-            "Cookie": cookie.partition(";")[0],
-        }
+        client.session.headers.update(
+            {"Origin": "https://annotate.example.org", "Cookie": cookie.partition(";")[0]}
+        )
         assert client.answer(client.start()[0]["item_key"], 0).status_code == 200
 
 
@@ -162,7 +161,7 @@ def test_accounts_are_added_renewed_and_removed_while_a_task_is_served(tmp_path:
         for name in ("a01", "a03"):
             assert Client(origin, new[name], page="new").start(), name
         accounts.write_text("{")
-        assert Client(origin, new["a01"]).send("start").status_code == 403, "unreadable: nobody gets in"
+        assert Client(origin, new["a01"]).send("start").status_code == 503, "unreadable: nobody gets in, pages try again"
         accounts.write_text(json.dumps({"annotators": {}}))
         last = add_accounts(accounts, ["a04"])
         assert Client(origin, last["a04"]).start()
