@@ -133,6 +133,7 @@ def build_release(
             facts,
             {q.number: text for q in QUESTIONS if (text := format_answer(q, metadata, answers))},
             format_bibtex(facts),
+            contents.root,
             folder,
         )
         write_datasheet(metadata, answers, facts.title, folder)
