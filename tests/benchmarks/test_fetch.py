@@ -60,9 +60,13 @@ def test_a_file_of_that_name_or_a_link_is_not_replaced(tmp_path: Path) -> None:
         fetch_file(known(), "http://127.0.0.1:1", tmp_path / "link")
 
 
-def test_an_unreachable_server_is_one_error(tmp_path: Path) -> None:
-    with serve(Source(status=404)) as source, pytest.raises(ResourceError, match="404"):
-        fetch_file(known(), source.url, tmp_path, pause=0)
+def test_a_missing_file_and_an_unreachable_server_are_one_error_each(tmp_path: Path) -> None:
+    with serve(Source(status=404)) as source:
+        with pytest.raises(ResourceError, match="404"):
+            fetch_file(known(), source.url, tmp_path, pause=0)
+        assert len(source.asked) == 1, "asking again changes nothing"
+    with pytest.raises(ResourceError, match="could not be fetched"):
+        fetch_file(known(), "http://127.0.0.1:1", tmp_path, pause=0)
 
 
 def test_every_download_is_of_a_benchmark() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -56,6 +57,23 @@ def test_a_release_is_shown_first_and_sent_with_yes(tmp_path: Path, hub: Hub) ->
     assert set(hub.authorized) == {f"Bearer {TOKEN}"}
     assert TOKEN.encode() not in b"".join(hub.bodies)
     assert TOKEN not in sent.stdout + sent.stderr + shown.stdout
+
+
+def test_a_model_is_sent_to_a_repository_of_models(tmp_path: Path, hub: Hub, clip_folder: Path) -> None:
+    project = released_projects.made(tmp_path)
+    shutil.copytree(clip_folder, project / "data" / "base")
+    released_projects.pinned(project, "v2")
+    words = ("release-model", "base", "--out", "out", "--push", "hf://lab/set", "--yes")
+    sent = call(hub, project, *words)
+    assert sent.returncode == 0, sent.stderr
+    assert f"Sent as one commit: {hub.url}/models/lab/set/commit/" in sent.stdout
+    weights = "open_clip_model.safetensors"
+    assert hub.files[weights] == (project / "out" / weights).read_bytes()
+    assert set(hub.files) == set(list_release_files(project / "out"))
+    again = call(hub, project, *words[:-1])
+    assert "for open_clip" not in again.stdout, "the finished release is not built again"
+    assert f"to {hub.url}/lab/set as" in again.stdout
+    assert call(hub, project, *words[:4], "--yes").returncode == 2, "--yes without --push"
 
 
 def test_a_refusal_is_one_error_without_the_token_and_keeps_the_release(tmp_path: Path, hub: Hub) -> None:

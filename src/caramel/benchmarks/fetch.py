@@ -22,6 +22,7 @@ from caramel.runtime.http import CHUNK
 
 SECONDS = 60  # without a byte
 ATTEMPTS = 5  # per file; each continues where the last one ended
+REFUSALS = range(400, 429)  # statuses that another attempt does not change; 429 asks to wait
 PAUSE = 1.0  # seconds before the second attempt; doubles
 
 
@@ -153,6 +154,9 @@ def fetch_file(file: File, url: str, folder: Path, *, pause: float = PAUSE) -> F
             _append_download(file, f"{url}/{file.name}", part)
         except (requests.RequestException, HTTPError) as error:
             problem = str(error)
+            reply = error.response if isinstance(error, requests.RequestException) else None
+            if reply is not None and reply.status_code in REFUSALS:
+                break
             continue
         if part.stat().st_size >= file.bytes:
             return FetchedFile(_accept_file(file, url, part, path), True)

@@ -20,7 +20,7 @@ from caramel.cli.output import echo
     help="Download the public files of NAME into FOLDER/NAME, where their licence permits it.",
 )
 def list_benchmarks(name: str | None, folder: Path | None) -> None:
-    """List the benchmarks, show how to install one of them, or fetch its files.
+    """List the benchmarks, show how to install one, or fetch it.
 
     With NAME, says where the benchmark is published and which files belong in which folder. With --fetch, prints the
     licence and downloads the files, each checked by its SHA-256. An interrupted download continues.

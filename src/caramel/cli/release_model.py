@@ -38,7 +38,8 @@ def release_trained_model(
       caramel release-model trohn_img-11 --out release/trohn_img
       caramel release-model trohn_img-11 --out release/trohn_img --push hf://OWNER/NAME --yes
     """
-    from caramel.release.publishing_models.model_release import CARD, find_checkpoint, release_model
+    from caramel.models.open_clip.checkpoints import CARD
+    from caramel.release.publishing_models.model_release import find_checkpoint, release_model
 
     repository = open_repository(push, yes, "model")
     if repository is None or not is_release_of(out, CARD, find_checkpoint(run, Path())[0] / CARD):

@@ -44,7 +44,7 @@ def parse_hub_address(address: str, repo_type: str) -> HubRepository:
         ConfigError: the address has another form, or the hub allows no such name.
     """
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
     form = FORMS[repo_type]
     match = re.fullmatch(re.escape(form).replace("OWNER/NAME", r"([^/\s]+/[^/\s]+)"), address)
@@ -107,17 +107,20 @@ def push_release(folder: Path, repository: HubRepository, message: str) -> str:
     if not (token := get_token()):
         raise ConfigError("The hub needs a token that may write: set HF_TOKEN, or run `hf auth login`.")
     api = HfApi(token=token)
-    where = {"repo_id": repository.repo_id, "repo_type": repository.repo_type}
+    repo_type, repo_id = repository
     try:
-        api.create_repo(**where, private=True, exist_ok=True)
-        parent = api.repo_info(**where).sha
-        outdated = set(api.list_repo_files(**where, revision=parent)) - {*files, KEPT}
-        operations = [
-            *(CommitOperationAdd(name, folder / name) for name in files),
-            *(CommitOperationDelete(name) for name in sorted(outdated)),
-        ]
+        api.create_repo(repo_id, repo_type=repo_type, private=True, exist_ok=True)
+        parent = api.repo_info(repo_id, repo_type=repo_type).sha
+        outdated = {*api.list_repo_files(repo_id, repo_type=repo_type, revision=parent)} - {*files, KEPT}
         commit = api.create_commit(
-            **where, operations=operations, commit_message=message, parent_commit=parent
+            repo_id,
+            [
+                *(CommitOperationAdd(name, folder / name) for name in files),
+                *(CommitOperationDelete(name) for name in sorted(outdated)),
+            ],
+            repo_type=repo_type,
+            commit_message=message,
+            parent_commit=parent,
         )
     except (OSError, get_network_error(), ValueError) as error:
         reason = " ".join(str(error).replace(token, "$HF_TOKEN").split())[:SHOWN]
