@@ -51,6 +51,13 @@ def test_another_content_is_refused_and_removed(content: bytes, tmp_path: Path) 
     assert not [*tmp_path.iterdir()]
 
 
+def test_a_partial_file_of_a_longer_content_does_not_stay_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / ".a.json.part").write_bytes(b"x" * 200)
+    with serve(Source(b"y" * 100)) as source, pytest.raises(ResourceError, match="416"):
+        fetch_file(known(), source.url, tmp_path, pause=0)
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_file_of_that_name_or_a_link_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("mine", encoding="utf-8")
     with pytest.raises(DataError, match="Move it away"):

@@ -36,7 +36,8 @@ def serve(source: Source) -> Iterator[Source]:
             source.logins.append(self.headers.get("Authorization"))
             begin = int(wanted[6:].rstrip("-")) if wanted and source.ranges else 0
             body = source.content[begin:]
-            self.send_response(206 if begin else source.status)
+            outside = begin >= len(source.content)
+            self.send_response(416 if outside else 206 if begin else source.status)
             if begin:
                 self.send_header(
                     "Content-Range", f"bytes {begin}-{len(source.content) - 1}/{len(source.content)}"

@@ -178,6 +178,8 @@ def _append_download(file: File, url: str, part: Path) -> None:
         return
     headers = {"Accept-Encoding": "identity", **({"Range": f"bytes={have}-"} if have else {})}
     with requests.get(url, headers=headers, auth=_send_no_login, stream=True, timeout=SECONDS) as response:
+        if response.status_code == requests.codes.requested_range_not_satisfiable:
+            part.unlink()  # of another, longer content
         response.raise_for_status()
         begin = response.headers.get("Content-Range", "")
         resumed = response.status_code == requests.codes.partial and begin.startswith(f"bytes {have}-")

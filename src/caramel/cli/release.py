@@ -53,7 +53,7 @@ def release_version(
 
     The folder has Parquet files with images that `datasets` loads, the files of SugarCrepe, SugarCrepe++ and BiVLC,
     WebDataset tars of the training set, README.md with the hub's header, croissant.json, DATASHEET.md, citations, an
-    audit and SHA256SUMS. The same pin gives the same bytes. docs/release.md describes the files and the fields of
+    audit and SHA256SUMS. Equal pins and lock files give equal bytes. docs/release.md describes the files and the fields of
     release.yaml.
 
     \b
