@@ -46,7 +46,7 @@ def test_the_audit_finds_the_flaw_and_refinement_removes_it(
 
 def test_the_trained_model_is_scored_and_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("tempfile.mkdtemp", lambda: str(tmp_path))
+    monkeypatch.setattr("tempfile.mkdtemp", lambda *_, **__: str(tmp_path))
     names = run_cells(NOTEBOOKS[1])
     first, *_, last = (score.overall["accuracy"] for score in names["scores"])
     assert last > first
