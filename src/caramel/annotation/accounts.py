@@ -79,7 +79,9 @@ def _read_annotators(path: Path) -> dict[str, str]:
     return accounts
 
 
-UNREADABLE = "The list of annotators cannot be read at the moment. Tell whoever runs this server."  # without its path
+UNREADABLE = (
+    "The list of annotators cannot be read at the moment. Tell whoever runs this server."  # without its path
+)
 
 
 class AccountsFile:
