@@ -289,5 +289,7 @@ METHODS: Registry[Method] = Registry(
         "clic_joined": "caramel.training.methods.clic_concat_loss:METHOD",
         "read": "caramel.training.methods.read_clip:METHOD",
         "two_captions": "caramel.training.methods.two_captions:METHOD",
+        "c2lip": "caramel.training.methods.c2lip:METHOD",
+        "cs_clip": "caramel.training.methods.cs_clip:METHOD",
     },
 )

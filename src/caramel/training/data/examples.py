@@ -13,6 +13,7 @@ import pandas as pd
 from caramel.errors import DataError, format_items
 from caramel.interfaces.method import Method
 from caramel.schemas.columns import SUBTYPES
+from caramel.training.data.caption_phrases import NounPhrases, find_changed_phrases, find_noun_phrases
 from caramel.training.data.clic_concat import PairingIndex, extract_first_sentence
 from caramel.training.data.loader import ImageDataset, ImageFeatures, RowIds, Stack, tokenize_texts
 
@@ -33,6 +34,8 @@ class Negatives:
         positions: (n, most) positions of each row's negatives, in the row's order; -1 where a row has fewer.
         images: images for which the negatives are true; None if the method does not use them.
         image_ids: (N,), as in ``Examples``.
+        units, foils: tokens (N, context) of the phrases of caption and negative in which they differ; None if
+            the method does not use them.
     """
 
     texts: Tokens
@@ -40,6 +43,8 @@ class Negatives:
     positions: RowIds
     images: ImageDataset | ImageFeatures | None
     image_ids: RowIds
+    units: Tokens | None = None
+    foils: Tokens | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class Examples:
         paraphrases: tokens (n, context).
         paraphrased: (n,) booleans: which rows have a paraphrase.
         neighbours: (n, several) rows with other, similar images, if batches contain such rows.
+        noun_phrases: noun phrases of the captions.
         joined: index of the pairs to join, if the method joins rows.
         block_size: number of consecutive rows that stay together in a batch, such as the rows of one group of
             scenes, so that every step has to tell them from each other. 1: each row is drawn by itself.
@@ -70,6 +76,7 @@ class Examples:
     paraphrases: Tokens | None = None
     paraphrased: npt.NDArray[np.bool_] | None = None
     neighbours: RowIds | None = None
+    noun_phrases: NounPhrases | None = None
     joined: PairingIndex | None = None
     block_size: int = 1
 
@@ -184,7 +191,21 @@ def load_examples(
             build_images(further["negative_image_ids"], further) if method.images else None,
             image_ids[len(rows) :],
         )
+        if method.units:
+            units = [
+                find_changed_phrases(caption, negative)
+                for caption, negative in zip(further["caption"], further["negative_captions"], strict=True)
+            ]
+            unit_tokens, foil_tokens = (
+                encode_texts(pd.Series(column)) for column in zip(*units, strict=True)
+            )
+            negatives = replace(negatives, units=unit_tokens, foils=foil_tokens)
         examples = replace(examples, negatives=negatives)
+    if method.noun_phrases:
+        phrases = [find_noun_phrases(caption)[: method.noun_phrases] for caption in captions]
+        examples = replace(
+            examples, noun_phrases=NounPhrases.from_phrases(phrases, method.noun_phrases, clip.tokenize)
+        )
     if method.paraphrases:
         has = rows["caption2"].notna().to_numpy(bool)
         examples = replace(examples, paraphrases=encode_texts(rows["caption2"].fillna("")), paraphrased=has)

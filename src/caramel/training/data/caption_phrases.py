@@ -1,0 +1,114 @@
+"""Find the phrases of captions that a method trains on: noun phrases, and the phrases that a negative changes.
+
+Noun phrases are those of the word lists (``tagged_phrases``): a determiner, adjectives and nouns. The authors
+of C2LIP and CS-CLIP take their phrases from a parser or a language model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from caramel.sources.captions.tagged_phrases import find_tagged_phrases, tag_by_lists
+from caramel.training.data.loader import RowIds, tokenize_texts
+from caramel.utils.text import build_word_pattern
+
+Span = tuple[int, int]
+# Nouns that say where something is: "to the left of a cat" has one noun phrase.
+PLACES = frozenset(
+    ("left", "right", "top", "bottom", "side", "front", "back", "middle", "center", "background")
+)
+
+
+def find_noun_phrases(caption: str) -> list[str]:
+    """Return the noun phrases of a caption without repetitions, from left to right."""
+    return list(dict.fromkeys(caption[start:end] for start, end in _find_spans(caption)))
+
+
+def find_changed_phrases(caption: str, negative: str) -> tuple[str, str]:
+    """Return the shortest phrases that say what a negative changes: the unit of the caption, and its foil.
+
+    Both begin with the noun phrase at or before the first word that differs, and end with the noun phrase at
+    or behind the last one, in either text:
+
+    - "A red cat on a mat" and "A black cat on a mat" give "A red cat" and "A black cat", an entity.
+    - "A cat on a mat" and "A cat under a mat" give the whole relation, and so do swapped phrases.
+
+    Without a noun phrase there, the text is taken from its beginning, or to its end. Equal texts, and
+    texts without a word, are returned whole.
+    """
+    texts = (caption, negative)
+    spans = [[match.span() for match in build_word_pattern(text).finditer(text)] for text in texts]
+    words = [[text[a:b].lower() for a, b in places] for text, places in zip(texts, spans, strict=True)]
+    if words[0] == words[1] or not all(words):
+        return caption, negative
+    same = _count_equal(*words)
+    same_end = min(_count_equal(words[0][::-1], words[1][::-1]), min(map(len, words)) - same)
+    edges = [
+        _find_edges(text, places, same, len(places) - same_end)
+        for text, places in zip(texts, spans, strict=True)
+    ]
+    first = min(before for before, _ in edges)
+    behind = min(after for _, after in edges)
+    unit, foil = (
+        text[places[first][0] : places[len(places) - behind - 1][1]]
+        for text, places in zip(texts, spans, strict=True)
+    )
+    return unit, foil
+
+
+def _count_equal(words: Sequence[str], other: Sequence[str]) -> int:
+    """Return how many words at the beginning are equal."""
+    pairs = zip(words, other, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _find_edges(text: str, words: Sequence[Span], first: int, last: int) -> tuple[int, int]:
+    """Return how many words precede and follow words [first, last) once they are widened to noun phrases."""
+    begin = words[first][0] if first < len(words) else len(text)
+    end = words[last - 1][1] if last > first else begin
+    phrases = _find_spans(text)
+    start = max((a for a, _ in phrases if a <= begin), default=0)
+    stop = min((b for _, b in phrases if b >= end), default=len(text))
+    return sum(b <= start for _, b in words), sum(a >= stop for a, _ in words)
+
+
+def _find_spans(text: str) -> list[Span]:
+    phrases = find_tagged_phrases(text, tag_by_lists(text))
+    return [(phrase.start, phrase.end) for phrase in phrases if phrase.nouns[-1].word not in PLACES]
+
+
+@dataclass(frozen=True)
+class NounPhrases:
+    """Noun phrases of rows, each once, and the positions of each row's phrases.
+
+    Attributes:
+        texts: tokens (N, context); at least one.
+        positions: (n, P) positions of each row's phrases in ``texts``; -1 where a row has fewer.
+    """
+
+    texts: npt.NDArray[np.int32]
+    positions: RowIds
+
+    @classmethod
+    def from_phrases(
+        cls, phrases: Sequence[Sequence[str]], most: int, tokenize: Callable[[list[str]], Any]
+    ) -> Self:
+        """Return the table of rows with at most ``most`` phrases each."""
+        numbers = {
+            phrase: number for number, phrase in enumerate(dict.fromkeys(p for row in phrases for p in row))
+        }
+        positions = np.full((len(phrases), most), -1, np.int64)
+        for row, listed in enumerate(phrases):
+            positions[row, : len(listed)] = [numbers[phrase] for phrase in listed]
+        return cls(tokenize_texts(tokenize, list(numbers) or [""]), positions)
+
+    def select_rows(self, rows: RowIds) -> dict[str, npt.NDArray[np.generic]]:
+        """Return the tokens (n, P, context) of rows and which of them there are, by the names in ``Batch``."""
+        positions = self.positions[rows]
+        return {"phrases": self.texts[np.maximum(positions, 0)], "phrase_mask": positions >= 0}
