@@ -80,7 +80,7 @@ def _encode_texts(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.T
             tensors[name] = torch.cat([value[:n, None], behind], 1)
     else:
         vectors = encode_text(clip, tokens, batch.columns)
-    for (name, tokens), part in zip(texts.items(), vectors.float().split(counts), strict=True):
+    for (name, tokens), part in zip(texts.items(), torch.split(vectors.float(), counts), strict=True):
         tensors["text_features" if name == "texts" else name] = part.view(*tokens.shape[:-1], -1)
     return tensors
 
