@@ -123,9 +123,7 @@ def run_clip_benchmark(data: Path, model: str, work: Path) -> list[dict[str, Any
             found = (images[:, None] @ texts.view(len(images), 2, -1).mT)[:, 0].argmax(1) == 0
             assert abs(float(found.float().mean()) - scores["text_acc"]) < 1e-6
             hits += found.tolist()
-        runs.append(
-            describe_run(keys, hits, seconds, timed.seconds, images=len(hits), texts=2 * len(hits))
-        )
+        runs.append(describe_run(keys, hits, seconds, timed.seconds, images=len(hits), texts=2 * len(hits)))
     return runs
 
 

@@ -80,7 +80,9 @@ def summarise_program(rounds: list[list[Run]], ours: list[list[Run]]) -> dict[st
 
 @click.command()
 @click.option("--python", required=True, help="Interpreter of an environment with the peers.")
-@click.option("--captions", type=click.Path(exists=True, path_type=Path), help="Default: $CARAMEL_DATA/sugarcrepe.")
+@click.option(
+    "--captions", type=click.Path(exists=True, path_type=Path), help="Default: $CARAMEL_DATA/sugarcrepe."
+)
 @click.option("--work", default="work/bench-peers", type=click.Path(path_type=Path), help="Scratch folder.")
 @click.option("--images", default=78, show_default=True, help="Images whose instances are scored.")
 @click.option("--rounds", default=3, show_default=True, help="Turns of each program.")

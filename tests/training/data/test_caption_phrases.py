@@ -20,6 +20,13 @@ def test_noun_phrases_are_listed_once_from_left_to_right_and_places_are_none() -
         ("A red cat on a mat.", "A black cat on a mat.", "A red cat", "A black cat"),
         ("A cat on a mat.", "A cat under a mat.", "A cat on a mat", "A cat under a mat"),
         ("A red cat and a black dog.", "A black cat and a red dog.", *2 * [None]),
+        ("A cat with a dog to its left.", "A dog with a cat to its left.", *2 * [None]),
+        (
+            "There is a cat with a dog and a hat.",
+            "There is a dog with a cat and a hat.",
+            "a cat with a dog and a hat",
+            "a dog with a cat and a hat",
+        ),
         (
             "A boy with a kite in the sky.",
             "A boy with a kite in the orange sky.",

@@ -38,8 +38,10 @@ def find_changed_phrases(caption: str, negative: str) -> tuple[str, str]:
 
     - "A red cat on a mat" and "A black cat on a mat" give "A red cat" and "A black cat", an entity.
     - "A cat on a mat" and "A cat under a mat" give the whole relation, and so do swapped phrases.
+    - If both texts have the same words, they end with one noun phrase more: "a cat with a dog" and "a dog with
+      a cat" are both true where "to its left" follows.
 
-    Without a noun phrase there, the text is taken from its beginning, or to its end. Equal texts, and
+    Pronouns are not resolved. Without a noun phrase there, the text is taken from its beginning, or to its end. Equal texts, and
     texts without a word, are returned whole.
     """
     texts = (caption, negative)
@@ -49,8 +51,9 @@ def find_changed_phrases(caption: str, negative: str) -> tuple[str, str]:
         return caption, negative
     same = _count_equal(*words)
     same_end = min(_count_equal(words[0][::-1], words[1][::-1]), min(map(len, words)) - same)
+    further = sorted(words[0]) == sorted(words[1])
     edges = [
-        _find_edges(text, places, same, len(places) - same_end)
+        _find_edges(text, places, (same, len(places) - same_end), further=further)
         for text, places in zip(texts, spans, strict=True)
     ]
     first = min(before for before, _ in edges)
@@ -68,13 +71,18 @@ def _count_equal(words: Sequence[str], other: Sequence[str]) -> int:
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
-def _find_edges(text: str, words: Sequence[Span], first: int, last: int) -> tuple[int, int]:
-    """Return how many words precede and follow words [first, last) once they are widened to noun phrases."""
+def _find_edges(text: str, words: Sequence[Span], changed: Span, *, further: bool) -> tuple[int, int]:
+    """Return how many words precede and follow the ``changed`` ones, widened to noun phrases.
+
+    ``further``: up to the next noun phrase, or the end of the text.
+    """
+    first, last = changed
     begin = words[first][0] if first < len(words) else len(text)
     end = words[last - 1][1] if last > first else begin
     phrases = _find_spans(text)
     start = max((a for a, _ in phrases if a <= begin), default=0)
-    stop = min((b for _, b in phrases if b >= end), default=len(text))
+    stops = [*(b for _, b in phrases if b >= end), len(text), len(text)]
+    stop = stops[further]
     return sum(b <= start for _, b in words), sum(a >= stop for a, _ in words)
 
 
