@@ -96,7 +96,7 @@ def negclip_loss(encoded: Features) -> torch.Tensor:
     )
 
 
-def sigmoid_loss(encoded: Features) -> torch.Tensor:
+def compute_sigmoid_loss(encoded: Features) -> torch.Tensor:
     """Return −(1/n) Σ_ij ln σ(z_ij (s x_i·y_j + b)) with z = 1 on the diagonal and −1 elsewhere.
 
     Pairs of different rows of one image are left out.

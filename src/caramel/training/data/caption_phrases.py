@@ -41,26 +41,28 @@ def find_changed_phrases(caption: str, negative: str) -> tuple[str, str]:
     - If both texts have the same words, they end with one noun phrase more: "a cat with a dog" and "a dog with
       a cat" are both true where "to its left" follows.
 
-    Pronouns are not resolved. Without a noun phrase there, the text is taken from its beginning, or to its end. Equal texts, and
-    texts without a word, are returned whole.
+    Pronouns are not resolved. Without a noun phrase there, the text is taken from its beginning, or to its
+    end. Equal texts, and texts without a word, are returned whole.
     """
     texts = (caption, negative)
     spans = [[match.span() for match in build_word_pattern(text).finditer(text)] for text in texts]
-    words = [[text[a:b].lower() for a, b in places] for text, places in zip(texts, spans, strict=True)]
+    words = [
+        [text[a:b].lower() for a, b in word_spans] for text, word_spans in zip(texts, spans, strict=True)
+    ]
     if words[0] == words[1] or not all(words):
         return caption, negative
     same = _count_equal(*words)
     same_end = min(_count_equal(words[0][::-1], words[1][::-1]), min(map(len, words)) - same)
     further = sorted(words[0]) == sorted(words[1])
     edges = [
-        _find_edges(text, places, (same, len(places) - same_end), further=further)
-        for text, places in zip(texts, spans, strict=True)
+        _find_edges(text, word_spans, (same, len(word_spans) - same_end), further=further)
+        for text, word_spans in zip(texts, spans, strict=True)
     ]
     first = min(before for before, _ in edges)
     behind = min(after for _, after in edges)
     unit, foil = (
-        text[places[first][0] : places[len(places) - behind - 1][1]]
-        for text, places in zip(texts, spans, strict=True)
+        text[word_spans[first][0] : word_spans[len(word_spans) - behind - 1][1]]
+        for text, word_spans in zip(texts, spans, strict=True)
     )
     return unit, foil
 

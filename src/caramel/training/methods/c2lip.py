@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from caramel.interfaces.method import Features, Method
-from caramel.training.losses import sigmoid_loss
+from caramel.training.losses import compute_sigmoid_loss
 
 if TYPE_CHECKING:
     import torch
+
+EPSILON = 1e-16  # least squared length of a pooled vector, as in the authors' code
 
 
 def compute_loss(encoded: Features, step: int, *, concepts: float, attended: float) -> torch.Tensor:
@@ -29,15 +31,16 @@ def compute_loss(encoded: Features, step: int, *, concepts: float, attended: flo
     assert encoded.patches is not None
     phrases = encoded.phrases[encoded.phrase_mask]  # (N, d)
     patches = normalize(encoded.patches, dim=2)
-    weights = torch.einsum("npd,cd->ncp", patches, phrases).softmax(2)
-    pooled = normalize(torch.einsum("ncp,npd->ncd", weights, patches), dim=2)
-    whole = concept_loss(encoded, encoded.image_features @ phrases.T)
-    return (
-        sigmoid_loss(encoded) + concepts * whole + attended * concept_loss(encoded, (pooled * phrases).sum(2))
-    )
+    scores = torch.einsum("npd,cd->ncp", patches, phrases)
+    weights = scores.softmax(2)
+    # |Σ_p w_p p|² = wᵀ (p pᵀ) w: the pooled vectors of all pairs, (n, N, d), are never in memory.
+    lengths = ((weights @ (patches @ patches.mT)) * weights).sum(2).clamp(min=EPSILON).sqrt()
+    whole = compute_concept_loss(encoded, encoded.image_features @ phrases.T)
+    by_patches = compute_concept_loss(encoded, (weights * scores).sum(2) / lengths)
+    return compute_sigmoid_loss(encoded) + concepts * whole + attended * by_patches
 
 
-def concept_loss(encoded: Features, cosines: torch.Tensor) -> torch.Tensor:
+def compute_concept_loss(encoded: Features, cosines: torch.Tensor) -> torch.Tensor:
     """Return C of the cosines (n, N) of images and phrases; 0 without phrases."""
     import torch
     from torch.nn.functional import logsigmoid
@@ -45,10 +48,10 @@ def concept_loss(encoded: Features, cosines: torch.Tensor) -> torch.Tensor:
     assert encoded.phrase_mask is not None
     assert encoded.logit_bias is not None
     row = encoded.phrase_mask.nonzero()[:, 0]  # of each phrase
-    own = torch.arange(len(cosines), device=cosines.device)[:, None] == row
-    counted = own | (encoded.image_ids[:, None] != encoded.image_ids[row])
+    is_own = torch.arange(len(cosines), device=cosines.device)[:, None] == row
+    counted = is_own | (encoded.image_ids[:, None] != encoded.image_ids[row])
     logits = encoded.logit_scale * cosines + encoded.logit_bias
-    signs = 2 * own.to(logits.dtype) - 1
+    signs = 2 * is_own.to(logits.dtype) - 1
     return -(logsigmoid(signs * logits) * counted).sum() / max(1, len(row))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from caramel.interfaces.method import Features, Method
-from caramel.training.losses import sigmoid_loss
+from caramel.training.losses import compute_sigmoid_loss
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +18,7 @@ def compute_loss(encoded: Features, step: int) -> torch.Tensor:
     which amounts to another learning rate. Two rows of one image are neither a positive nor a negative pair
     and are left out.
     """
-    return sigmoid_loss(encoded)
+    return compute_sigmoid_loss(encoded)
 
 
 METHOD = Method(
