@@ -33,7 +33,9 @@ class TimedModel:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.seconds, self.images, self.texts = 0.0, [], []
+        self.seconds = 0.0
+        self.images: list[Any] = []
+        self.texts: list[Any] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
@@ -76,7 +78,7 @@ def run_caramel(data: Path, model: str, work: Path) -> list[dict[str, Any]]:
 
     spec = f"model=open_clip:{model}"
     task = read_sugarcrepe(data, data)
-    keys = [key for key, _ in list_instances(data)]
+    keys = task.rows["instance_id"].tolist()
     runs = []
     for _ in range(2):
         rows, took = evaluation.score_batched(task, spec, work / "store")
