@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 Joins = Callable[[str, str, np.random.Generator], str | None]
+ListPhrases = Callable[[str], list[str]]
+FindUnit = Callable[[str, str], tuple[str, str]]
 Pairing = Literal["own", "other", "apart"]
 
 
@@ -107,9 +109,10 @@ class Method:
         joins: if every other step joins each row with one of another image (their images side by side, and
             their captions in both orders as caption and paraphrase): returns the negative of two captions in
             that order, or None if there is none.
-        noun_phrases: most noun phrases of a caption that it uses, from the first; 0: none.
-        units: whether it uses, for each of a row's negatives, the phrase in which it differs from the caption,
-            and the negative's phrase as its foil.
+        phrases: if it uses phrases of captions: returns those of a caption, in order.
+        most_phrases: number of phrases of a caption that it uses, the first ones.
+        units: if it uses phrases that negatives change: returns the unit of a caption and the foil of its
+            negative, for each of a row's negatives.
         patches: whether it uses patches.
         parts: whether it uses patches and words.
         bias: whether its logits have a bias.
@@ -130,8 +133,9 @@ class Method:
     neighbours: int = 0
     paraphrases: bool = False
     joins: Joins | None = None
-    noun_phrases: int = 0
-    units: bool = False
+    phrases: ListPhrases | None = None
+    most_phrases: int = 0
+    units: FindUnit | None = None
     patches: bool = False
     parts: bool = False
     bias: bool = False

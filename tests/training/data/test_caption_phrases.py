@@ -1,11 +1,10 @@
 """Phrases of a caption: its noun phrases, and those that a negative changes."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.training.data.caption_phrases import NounPhrases, find_changed_phrases, find_noun_phrases
+from caramel.training.data.caption_phrases import find_changed_phrases, find_noun_phrases
 
 
 def test_noun_phrases_are_listed_once_from_left_to_right_and_places_are_none() -> None:
@@ -59,15 +58,3 @@ def test_what_stands_before_and_behind_the_phrases_is_equal_in_both_texts(captio
             for text, phrase, place in zip(texts, phrases, places, strict=True)
         ]
         assert rests[0] & rests[1]
-
-
-def test_rows_share_equal_phrases_and_may_have_none() -> None:
-    table = NounPhrases.from_phrases(
-        [["a cat", "a dog"], [], ["a dog"]], 3, lambda texts: [[len(text)] for text in texts]
-    )
-    assert table.positions.tolist() == [[0, 1, -1], [-1, -1, -1], [1, -1, -1]]
-    assert len(table.texts) == 2
-    selected = table.select_rows(np.array([2, 1]))
-    assert selected["phrase_mask"].tolist() == [[True, False, False], [False, False, False]]
-    assert selected["phrases"].shape == (2, 3, 1)
-    assert len(NounPhrases.from_phrases([[]], 2, lambda texts: [[0] for _ in texts]).texts) == 1

@@ -117,7 +117,7 @@ def test_what_a_method_does_not_take_is_neither_in_a_batch_nor_encoded(taken, cl
             assert (getattr(batch, part) is not None) == (getattr(encoded, part) is not None) == bool(wanted)
         assert (encoded.words is not None) == method.parts
         assert (encoded.patches is not None) == (method.parts or method.patches)
-        assert (encoded.phrases is not None) == bool(method.noun_phrases or method.units)
+        assert (encoded.phrases is not None) == bool(method.phrases or method.units)
 
 
 def test_a_batch_has_so_many_captions_and_half_of_it_may_be_neighbours(rows, files, clip) -> None:
@@ -216,7 +216,7 @@ def test_a_pass_of_pairs_that_stand_apart_has_as_many_steps_as_one_of_trohn_img(
 
 
 def test_a_row_has_the_noun_phrases_of_its_caption_and_no_more_than_there_are(rows, taken, clip) -> None:
-    found = taken("c2lip", noun_phrases=3)
+    found = taken("c2lip", most_phrases=3)
     assert found.phrases.shape[:2] == found.phrase_mask.shape == (3, 3)
     for place, row in enumerate([3, 0, 7]):
         phrases = find_noun_phrases(rows["caption"][row])[:3]

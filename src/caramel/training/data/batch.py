@@ -112,7 +112,7 @@ def count_rows_per_step(method: Method, captions: int, neighbours: bool) -> int:
 
     The texts include those of negatives, paraphrases, phrases, neighbours and joined rows.
     """
-    phrases = method.noun_phrases + 2 * method.negatives * method.units  # a unit has a foil
+    phrases = method.most_phrases + 2 * method.negatives * bool(method.units)  # a unit has a foil
     texts = 1 + method.negatives + method.paraphrases + phrases + 2 * bool(method.joins)
     return max(2, captions // (texts * (1 + neighbours)))
 
@@ -163,8 +163,8 @@ def _collect_rows(
         if negatives.units is not None and negatives.foils is not None:
             units, foils = negatives.units[at], negatives.foils[at]
             arrays |= {"phrases": units, "foils": foils, "phrase_mask": positions >= 0}
-    if examples.noun_phrases is not None:
-        arrays |= examples.noun_phrases.select_rows(rows)
+    if examples.phrases is not None:
+        arrays |= examples.phrases.select_rows(rows)
     if examples.paraphrases is not None and examples.paraphrased is not None:
         arrays |= {"paraphrases": examples.paraphrases[rows], "paraphrased": examples.paraphrased[rows]}
 

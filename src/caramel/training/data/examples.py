@@ -13,9 +13,9 @@ import pandas as pd
 from caramel.errors import DataError, format_items
 from caramel.interfaces.method import Method
 from caramel.schemas.columns import SUBTYPES
-from caramel.training.data.caption_phrases import NounPhrases, find_changed_phrases, find_noun_phrases
 from caramel.training.data.clic_concat import PairingIndex, extract_first_sentence
 from caramel.training.data.loader import ImageDataset, ImageFeatures, RowIds, Stack, tokenize_texts
+from caramel.training.data.phrase_table import PhraseTable
 
 if TYPE_CHECKING:
     from caramel.models.open_clip.config import Clip
@@ -61,7 +61,7 @@ class Examples:
         paraphrases: tokens (n, context).
         paraphrased: (n,) booleans: which rows have a paraphrase.
         neighbours: (n, several) rows with other, similar images, if batches contain such rows.
-        noun_phrases: noun phrases of the captions.
+        phrases: phrases of the captions.
         joined: index of the pairs to join, if the method joins rows.
         block_size: number of consecutive rows that stay together in a batch, such as the rows of one group of
             scenes, so that every step has to tell them from each other. 1: each row is drawn by itself.
@@ -76,7 +76,7 @@ class Examples:
     paraphrases: Tokens | None = None
     paraphrased: npt.NDArray[np.bool_] | None = None
     neighbours: RowIds | None = None
-    noun_phrases: NounPhrases | None = None
+    phrases: PhraseTable | None = None
     joined: PairingIndex | None = None
     block_size: int = 1
 
@@ -193,7 +193,7 @@ def load_examples(
         )
         if method.units:
             units = [
-                find_changed_phrases(caption, negative)
+                method.units(caption, negative)
                 for caption, negative in zip(further["caption"], further["negative_captions"], strict=True)
             ]
             unit_tokens, foil_tokens = (
@@ -201,11 +201,10 @@ def load_examples(
             )
             negatives = replace(negatives, units=unit_tokens, foils=foil_tokens)
         examples = replace(examples, negatives=negatives)
-    if method.noun_phrases:
-        phrases = [find_noun_phrases(caption)[: method.noun_phrases] for caption in captions]
-        examples = replace(
-            examples, noun_phrases=NounPhrases.from_phrases(phrases, method.noun_phrases, clip.tokenize)
-        )
+    if method.phrases:
+        phrases = [method.phrases(caption)[: method.most_phrases] for caption in captions]
+        table = PhraseTable.from_phrases(phrases, method.most_phrases, clip.tokenize)
+        examples = replace(examples, phrases=table)
     if method.paraphrases:
         has = rows["caption2"].notna().to_numpy(bool)
         examples = replace(examples, paraphrases=encode_texts(rows["caption2"].fillna("")), paraphrased=has)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from caramel.interfaces.method import Features, Method
+from caramel.training.data.caption_phrases import find_noun_phrases
 from caramel.training.losses import compute_sigmoid_loss
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ METHOD = Method(
     "and the patches pass SigLIP's value projection and MLP; here they pass the tower's own projection.",
     loss=compute_loss,
     weights={"concepts": 1.0, "attended": 0.01},
-    noun_phrases=4,
+    phrases=find_noun_phrases,
+    most_phrases=4,
     patches=True,
     bias=True,
 )

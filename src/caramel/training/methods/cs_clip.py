@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from caramel.interfaces.method import Features, Method
+from caramel.training.data.caption_phrases import find_changed_phrases
 from caramel.training.losses import contrastive_cross_entropy, distinct_image_mask, negclip_loss
 
 if TYPE_CHECKING:
@@ -52,5 +53,5 @@ METHOD = Method(
     loss=compute_loss,
     weights={"units": 0.5},
     negatives=2,
-    units=True,
+    units=find_changed_phrases,
 )
