@@ -122,9 +122,9 @@ def run_clip_benchmark(data: Path, model: str, work: Path) -> list[dict[str, Any
                 torch.nn.functional.normalize(torch.cat(vectors), dim=-1)
                 for vectors in (timed.images, timed.texts)
             )
-            found = (images[:, None] @ texts.view(len(images), 2, -1).mT)[:, 0].argmax(1) == 0
-            assert abs(float(found.float().mean()) - scores["text_acc"]) < 1e-6
-            hits += found.tolist()
+            closest = (images[:, None] @ texts.view(len(images), 2, -1).mT)[:, 0].argmax(1)
+            assert abs(float((closest == 0).float().mean()) - scores["text_acc"]) < 1e-6
+            hits += (closest == 0).tolist()
         runs.append(describe_run(keys, hits, seconds, timed.seconds, images=len(hits), texts=2 * len(hits)))
     return runs
 
@@ -142,6 +142,7 @@ def run_mteb(data: Path, model: str, work: Path) -> list[dict[str, Any]]:
     meta = mteb.get_model_meta("laion/CLIP-ViT-B-32-laion2B-s34B-b79K")
     loaded = meta.loader(meta.name, revision=meta.revision, device="cpu")
     loaded.mteb_model_meta = meta
+    clip = loaded.model
     task = mteb.get_task("SugarCrepe")
     instances = list_instances(data)
     columns = {
@@ -153,7 +154,7 @@ def run_mteb(data: Path, model: str, work: Path) -> list[dict[str, Any]]:
     runs = []
     for _ in range(2):
         task.dataset, task.data_loaded = datasets.DatasetDict({"test": table}), True
-        loaded.model = timed = TimedModel(getattr(loaded.model, "model", loaded.model))
+        loaded.model = timed = TimedModel(clip)
         start = time.perf_counter()
         result = mteb.evaluate(
             loaded,

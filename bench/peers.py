@@ -10,7 +10,8 @@ of 64; CLIP_benchmark has as many workers as there are threads. MTEB's loader of
 
 Prints one JSON object: for each program the medians over rounds of instances per second, seconds in forward and
 seconds of the second run, and the ratio of seconds to caramel's of the same round; and the instances whose verdict
-differs from caramel's. Nothing is downloaded. With the default sample on two idle cores it takes about five minutes.
+differs from caramel's. caramel's numbers of encoded rows include those that fill short batches. Nothing is
+downloaded. With the default sample on two idle cores it takes about five minutes.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def main(python: str, captions: Path | None, work: Path, images: int, rounds: in
             interpreter = sys.executable if name == "caramel" else python
             runs[name].append(run_program(name, interpreter, data, work.absolute() / "model", threads))
     ours = runs["caramel"]
-    result = {name: summarise_program(found, ours) for name, found in runs.items()}
+    result = {name: summarise_program(rounds_of, ours) for name, rounds_of in runs.items()}
     smallest = min(map(abs, ours[0][0]["margins"]))
     print(json.dumps({"threads": threads, "smallest_margin": smallest, **result}, indent=2))
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from training_rows import training_rows
 
+from caramel.errors import DataError
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.schemas.columns import SUBTYPES
@@ -247,3 +248,9 @@ def test_vectors_of_phrases_are_those_of_the_texts_alone(name, taken, clip) -> N
     assert torch.allclose(features.phrases.flatten(0, 1), alone, atol=1e-5)
     assert (features.foils is None) == (name == "c2lip")
     assert (features.patches is None) == (name == "cs_clip")
+
+
+def test_captions_without_a_noun_phrase_are_no_rows_for_a_method_on_phrases(rows, files, clip) -> None:
+    with pytest.raises(DataError, match="None of 12 captions has a noun phrase .*'c2lip' trains on them"):
+        load_examples(clip, rows.assign(caption="Quickly."), files, method=METHODS["c2lip"])
+    load_examples(clip, rows.assign(caption=["A cat.", *11 * ["Quickly."]]), files, method=METHODS["c2lip"])

@@ -109,6 +109,7 @@ def check_rows(rows: pd.DataFrame, method: Method) -> None:
       negatives than the method uses are no error.
     - At least one row must have a paraphrase if the method uses paraphrases.
     - The rows must show at least two images if the method joins rows.
+    - At least one caption must have a phrase if the method uses phrases.
     """
     if rows.empty:
         raise DataError("There is no row to train on: no pair of the train split was kept.")
@@ -129,6 +130,12 @@ def check_rows(rows: pd.DataFrame, method: Method) -> None:
         raise DataError(
             f"All rows show one image, and method {method.name!r} joins two images. "
             f"{cure}: rows with another image."
+        )
+    if method.phrases and not any(map(method.phrases, rows["caption"])):
+        raise DataError(
+            f"None of {len(rows)} captions has a noun phrase that the word lists know, such as "
+            f"{rows['caption'].iloc[0]!r}, and method {method.name!r} trains on them. Remove {method.name!r} from "
+            "finetune.variants, or use English captions."
         )
     if method.paraphrases and rows["caption2"].isna().all():
         raise DataError(
