@@ -251,6 +251,6 @@ def test_vectors_of_phrases_are_those_of_the_texts_alone(name, taken, clip) -> N
 
 
 def test_captions_without_a_noun_phrase_are_no_rows_for_a_method_on_phrases(rows, files, clip) -> None:
-    with pytest.raises(DataError, match="None of 12 captions has a noun phrase .*'c2lip' trains on them"):
+    with pytest.raises(DataError, match=r"None of 12 captions has a noun phrase .*'c2lip' trains on them"):
         load_examples(clip, rows.assign(caption="Quickly."), files, method=METHODS["c2lip"])
     load_examples(clip, rows.assign(caption=["A cat.", *11 * ["Quickly."]]), files, method=METHODS["c2lip"])
