@@ -25,7 +25,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
-from annotation_tasks import Client, image_task
+from annotation_tasks import Client, image_task, list_keys
 
 from caramel.annotation.accounts import add_accounts
 from caramel.annotation.answers import read_answers
@@ -54,15 +54,15 @@ class Annotator(threading.Thread):
                     if option["image"]:
                         self.client.session.get(f"{self.client.origin}/image/{option['image']}", timeout=60)
             response = self.random.randrange(len(question["options"]))
-            holding = [other["item_id"] for other in queue]
+            holding = [other["item_key"] for other in queue]
             for _ in range(2 if self.random.random() < TWICE else 1):
                 start = time.perf_counter()
-                reply = self.client.answer(item["item_id"], response, holding=holding)
+                reply = self.client.answer(item["item_key"], response, holding=holding)
                 self.seconds.append(time.perf_counter() - start)
                 reply.raise_for_status()
                 queue += reply.json()["items"]
-                holding = [other["item_id"] for other in queue]
-            self.items.append(item["item_id"])
+                holding = [other["item_key"] for other in queue]
+            self.items.append(item["item_key"])
 
 
 def main() -> None:
@@ -100,7 +100,8 @@ def main() -> None:
             server.terminate()
             server.wait()
         rows = read_answers(path)
-    print_result(people, rows[["item_id", "annotator"]].itertuples(index=False, name=None), seconds, count)
+        stored = zip(rows["item_id"].map(list_keys(path)), rows["annotator"], strict=True)
+    print_result(people, stored, seconds, count)
 
 
 def print_result(people: list[Annotator], stored: object, seconds: float, count: int) -> None:

@@ -1,16 +1,21 @@
-"""Simulated annotators with known habits answer on the page, in a real browser by its keys: is what they meant stored?
+"""Simulated annotators with known habits use the page, in a real browser by its keys: do the estimates cover the truth?
 
-    python bench/annotators_in_browsers.py --items 200 --out answers.parquet
+    python bench/annotators_in_browsers.py --items 200 --instances 120 --out answers.parquet
 
-The annotators: three who err in 5, 15 and 30 % of the items, one who errs in 40 % after the first half, one who always takes
-the first option, and one who clicks at random. All see all items. Prints the set and the measured error rates with their 95 %
-intervals (Wilson), and the share of first options. `caramel annotate agreement` reads the answers.
+Two tasks:
+
+- `fits`: three annotators who err in 5, 15 and 30 % of the items, one who errs in 10 % and clicks at random from the middle on,
+  one who always takes the first option, and one who clicks at random. All judge all items.
+- `baseline`: four annotators who err in 10 % of the queries share the instances.
+
+Prints estimates with their 95 % intervals beside the truth: error rates, kappa and alpha of those who err at one rate, and the
+human baseline. The exit code is 1 if a stored answer is not the one that was meant, if more intervals miss the truth than
+chance explains (one study in a hundred), if a bad annotator is not found, or if a good one is taken for a bad one.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import shutil
 import sys
 import tempfile
@@ -18,83 +23,81 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
-from annotation_tasks import serving, text_item, write_task
+import simulated_study as study
 from playwright.sync_api import Browser, sync_playwright
-from simulated_annotators import Simulated, choose_at_random, choose_left, erring
+from simulated_annotators import Simulated, choose_at_random, choose_left, erring, tired
 
-from caramel.annotation.answers import read_answers
 from caramel.schemas.annotation import ANNOTATIONS
 from caramel.schemas.io import write_table
-from caramel.utils.stats import wilson_interval
 
-SEED = 3
-
-
-def work_in_browser(browser: Browser, origin: str, person: Simulated, count: int) -> None:
-    """Let one annotator do the whole task in a browser of its own."""
-    items = {item.item_id: item for item in map(text_item, range(count))}
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(f"{origin}/?token={person.name}-secret")
-    page.wait_for_url(re.compile("/$"))
-    page.wait_for_selector("dialog[open]")
-    page.keyboard.press("Enter")
-    person.work(page, items, {name: find_truth(name) for name in items}, SEED)
-    page.wait_for_timeout(500)
-    context.close()
+GOOD = {"err-05": 0.05, "err-15": 0.15, "err-30": 0.3}
+BAD = {"tired": "tired", "left": "position", "random": "random"}  # flag by annotator
+RATE = 0.1  # of errors in the baseline
 
 
-def find_truth(item_id: str) -> str:
-    """Return the right answer of an item: two in three have the positive image."""
-    return "negative" if int(item_id[1:]) % 3 == 0 else "positive"
+def judge_items(browser: Browser, folder: Path, count: int, out: Path | None) -> list[str]:
+    """Run task `fits`, print its estimates, and return what is wrong."""
+    people = [
+        *(Simulated(name, erring(rate)) for name, rate in GOOD.items()),
+        Simulated("tired", tired(erring(0.1), after=count // 2)),
+        Simulated("left", choose_left),
+        Simulated("random", choose_at_random),
+    ]
+    path, items, truth = study.make_fits(folder, count, len(people))
+    answers = study.judge_in_browser(browser, path, people, items, truth)
+    if out:
+        write_table(ANNOTATIONS, answers, out)
+    estimates = [*study.estimate_errors(answers, truth, GOOD), *study.estimate_kappas(answers, GOOD)]
+    return [
+        *check_estimates(estimates),
+        *study.judge_annotators(answers, BAD),
+        *(f"{name} has an answer that was not meant" for name in study.list_lost(answers, people)),
+    ]
+
+
+def judge_instances(browser: Browser, folder: Path, count: int) -> list[str]:
+    """Run task `baseline`, print its estimates, and return what is wrong."""
+    people = [Simulated(f"person-{number}", erring(RATE)) for number in range(4)]
+    path, items, truth, instances, images = study.make_baseline(folder, count)
+    answers = study.judge_in_browser(browser, path, people, items, truth, each=-(-count // len(people)))
+    lost = study.list_lost(answers, people)
+    return [
+        *check_estimates([*study.estimate_baseline(answers, instances, images, RATE)]),
+        *(f"{name} has an answer that was not meant" for name in lost),
+        *([] if len(answers) == count else [f"{len(answers)} answers of {count}"]),
+    ]
+
+
+def check_estimates(estimates: list[study.Estimate]) -> list[str]:
+    """Print estimates, and return what is wrong if more of them miss the truth than chance explains."""
+    for estimate in estimates:
+        print(estimate)
+    misses, allowed = (
+        sum(not estimate.covers for estimate in estimates),
+        study.count_allowed_misses(len(estimates)),
+    )
+    print(f"{misses} of {len(estimates)} intervals miss the truth; at most {allowed} are expected")
+    return [f"{misses} intervals miss the truth"] if misses > allowed else []
 
 
 def main() -> None:
-    """Run the annotators one after the other, and print what was stored."""
+    """Run both tasks, and say what is wrong."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--items", type=int, default=200)
-    parser.add_argument("--out", type=Path)
-    options = parser.parse_args()
-    people = {
-        Simulated("err-05", erring(0.05)): 0.05,
-        Simulated("err-15", erring(0.15)): 0.15,
-        Simulated("err-30", erring(0.3)): 0.3,
-        Simulated("tired", erring(0.4, after=options.items // 2)): 0.2,
-        Simulated("left", choose_left): None,
-        Simulated("random", choose_at_random): 0.75,
-    }
-    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as driver:
-        items = [text_item(number) for number in range(options.items)]
-        path = write_task(Path(scratch, "task.db"), items, overlap=len(people), seed=SEED)
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        with serving(path, {person.name: f"{person.name}-secret" for person in people}) as origin:
-            for person in people:
-                work_in_browser(browser, origin, person, options.items)
-        browser.close()
-        rows = read_answers(path)
-    if options.out:
-        write_table(ANNOTATIONS, rows, options.out)
-    lost = 0
-    for person, rate in people.items():
-        stored = rows[rows["annotator"] == person.name].set_index("item_id")
-        lost += dict(stored["answer"]) != person.meant
-        wrong = sum(answer != find_truth(str(name)) for name, answer in stored["answer"].items())
-        low, high = (float(end) for end in wilson_interval(wrong / len(stored), len(stored)))
-        first = sum(
-            order.startswith(f'["{answer}"')
-            for order, answer in zip(stored["order"], stored["answer"], strict=True)
-        )
-        known = "–" if rate is None else f"{rate:.2f}"
-        print(
-            f"{person.name:8} {len(stored)} answers, errors set {known}, measured {wrong / len(stored):.2f} "
-            f"[{low:.2f}, {high:.2f}], first option {first / len(stored):.2f}"
-        )
-    print(
-        f"{lost} annotators with an answer other than meant; {len(rows)} answers of {len(people) * options.items}"
+    parser.add_argument(
+        "--instances", type=int, default=120, help="at most 128: their images differ in colour"
     )
-    sys.exit(bool(lost))
+    parser.add_argument("--out", type=Path, help="table of answers of task `fits`")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        problems = judge_items(browser, Path(scratch), options.items, options.out)
+        problems += judge_instances(browser, Path(scratch), options.instances)
+        browser.close()
+    print("\n".join(problems) or "Nothing is wrong.")
+    sys.exit(bool(problems))
 
 
 if __name__ == "__main__":

@@ -124,7 +124,7 @@ def run_arm(name: str, instances: pd.DataFrame, config: Any, seed: int) -> dict[
     """Train the base of an arm and return its row of the table."""
     scenes_changed, training_changed = ARMS[name]
     world = draw_world(config.scenes.model_dump(), scenes_changed)
-    settings = config.pretrain.model_dump(exclude={"backend", "pretrained"}) | FIXED
+    settings = config.pretrain.model_dump(exclude={"backend", "pretrained", "negatives", "epochs"}) | FIXED
     settings |= {"device": config.run.device, "precision": config.run.precision, "num_workers": 0}
     settings |= {"seed": seed} | training_changed
     texts = [*world.pairs["caption"], *instances["c1"]]

@@ -127,7 +127,8 @@ def train_base(out: Path, seed: int, steps: int) -> None:
     model = out / "clip.json"
     model.write_text(json.dumps(CLIP))
     given = {
-        **FIXED, "model": str(model), "seed": seed, "image_steps": 0, "steps": steps, "batch_size": 128, "block_size": 1,
+        **FIXED, "betas": (0.9, 0.98), "eps": 1e-6, "grad_clip_norm": 1.0,
+        "model": str(model), "seed": seed, "image_steps": 0, "steps": steps, "batch_size": 128, "block_size": 1,
         "lr": 1.5e-3, "warmup_steps": 100, "weight_decay": 0.1, "checkpoint_every": 200, "device": "cpu", "precision": "auto",
         "num_workers": 0,
     }  # fmt: skip

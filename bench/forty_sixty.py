@@ -6,7 +6,7 @@
 
 Each seed draws the split, the order of the rows and LoRA's initial weights. The split is by image file across
 subsets, so that no image is in both training and test. The tested weights are those of the last step, without
-any selection. ITT and TOT of each subset are computed on the test rows only, before and after training.
+any selection. The paper names the objective of sentence-transformers, and none of its settings. ITT and TOT of each subset are computed on the test rows only, before and after training.
 """
 
 from __future__ import annotations
@@ -60,6 +60,12 @@ def main() -> None:
 )
 @click.option("--model", required=True, help="An open_clip name and tag, or a checkpoint.")
 @click.option("--seeds", default="1,2,3", show_default=True, help="Three or more seeds.")
+@click.option(
+    "--method",
+    default="sentence_transformers",
+    show_default=True,
+    help="Objective; the paper names this one.",
+)
 @click.option("--epochs", default=10, show_default=True)
 @click.option(
     "--rows", default=64, show_default=True, help="Rows per step: two captions and a negative each."
@@ -72,6 +78,7 @@ def run(
     images: Path | None,
     model: str,
     seeds: str,
+    method: str,
     epochs: int,
     rows: int,
     lr: float,
@@ -103,7 +110,16 @@ def run(
                 TrainableConfig(trained, unlocked_layers=1, lora=LoraConfig(RANK, float(RANK), tuple(TARGETS))),
                 Compute(device, "auto"),
             )  # fmt: skip
-            train_model(clip, task, chosen, epochs=epochs, rows=rows, settings=settings, scratch=scratch)
+            train_model(
+                clip,
+                task,
+                chosen,
+                method=method,
+                epochs=epochs,
+                rows=rows,
+                settings=settings,
+                scratch=scratch,
+            )
             records += list_metric_values(score_clip(clip, on, device), ~chosen, seed, variant)
             shutil.rmtree(scratch)
             print(f"seed {seed}, {variant}: trained on {chosen.sum()} of {len(chosen)} rows", flush=True)

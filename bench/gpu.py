@@ -141,7 +141,7 @@ def build_fit_settings(
 ) -> ContrastiveConfig:
     """Return the settings of a training on the GPU."""
     given = {
-        **FIXED, "micro_batch_size": micro_batch_size, "scope": ALL_WEIGHTS, "seed": 1, "steps": steps, "batch_size": batch_size, "lr": 1e-4, "warmup_steps": 10,
+        **FIXED, "betas": (0.9, 0.98), "eps": 1e-6, "grad_clip_norm": 1.0, "micro_batch_size": micro_batch_size, "scope": ALL_WEIGHTS, "seed": 1, "steps": steps, "batch_size": batch_size, "lr": 1e-4, "warmup_steps": 10,
         "weight_decay": 0.1, "checkpoint_every": checkpoint_every, "device": "cuda", "precision": precision, "num_workers": 0,
     }  # fmt: skip
     return build_settings(ContrastiveConfig, given)

@@ -26,7 +26,7 @@ import requests
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
 
-from annotation_tasks import compare_item, image_task, write_task
+from annotation_tasks import compare_item, image_task, list_keys, write_task
 
 from caramel.annotation.answers import read_answers
 from caramel.annotation.exchange import label_studio
@@ -140,9 +140,9 @@ def send_through(session: requests.Session, url: str, name: str, path: Path, fol
         stored = session.get(
             f"{url}/api/tasks", params={"project": number, "fields": "all"}, timeout=60
         ).json()
-        by_id = {item.item_id: order_item(item, label_studio.READER, store.settings.seed) for item in items}
+        by_key = {item.key: order_item(item, label_studio.READER, store.settings.seed) for item in items}
         wanted = {
-            task["data"]["item_id"]: annotate(session, url, task, by_id[task["data"]["item_id"]], n)
+            task["data"]["item_key"]: annotate(session, url, task, by_key[task["data"]["item_key"]], n)
             for n, task in enumerate(stored["tasks"])
         }
         export = session.get(
@@ -153,7 +153,7 @@ def send_through(session: requests.Session, url: str, name: str, path: Path, fol
         new, total = import_answers(store, folder / "export.json")
         again, _ = import_answers(store, folder / "export.json")
     rows = read_answers(path)
-    same = dict(zip(rows["item_id"], rows["answer"], strict=True)) == wanted
+    same = dict(zip(rows["item_id"].map(list_keys(path)), rows["answer"], strict=True)) == wanted
     print(f"{name:8} {len(tasks)} sent, {total} back, {new} new, {again} at a second import, equal: {same}")
     return same and new == len(tasks) and again == 0
 

@@ -137,7 +137,7 @@ def measure_training(
     with tempfile.TemporaryDirectory() as scratch:
         clock = time.perf_counter()
         given = {
-            **FIXED, "scope": ALL_WEIGHTS, "seed": 1, "steps": steps, "batch_size": batch_size, "lr": 1e-3, "warmup_steps": 2,
+            **FIXED, "betas": (0.9, 0.98), "eps": 1e-6, "grad_clip_norm": 1.0, "scope": ALL_WEIGHTS, "seed": 1, "steps": steps, "batch_size": batch_size, "lr": 1e-3, "warmup_steps": 2,
             "weight_decay": 0.1, "checkpoint_every": steps, "device": "cpu", "precision": "fp32", "num_workers": workers,
         }  # fmt: skip
         settings = build_settings(ContrastiveConfig, given)

@@ -228,7 +228,7 @@ def _run_caramel(plan: Plan, held: bool, answer: Callable[[object], None]) -> No
         ),
     ):
         given = {
-            **FIXED, "scope": ALL_WEIGHTS, "seed": SEED, "steps": plan.steps, "batch_size": plan.batch_size, "lr": LR,
+            **FIXED, "grad_clip_norm": 1.0, "scope": ALL_WEIGHTS, "seed": SEED, "steps": plan.steps, "batch_size": plan.batch_size, "lr": LR,
             "warmup_steps": WARMUP, "weight_decay": DECAY, "betas": BETAS, "eps": EPS, "checkpoint_every": plan.steps,
             "device": "cpu", "precision": "fp32", "num_workers": plan.num_workers,
         }  # fmt: skip

@@ -107,7 +107,7 @@ def train_and_hash(
     clip = build_clip(rows["caption"].tolist(), Path(folder))
     examples = load_examples(clip, rows, images, method=METHODS[method])
     given = {
-        **FIXED, "scope": ALL_WEIGHTS, "seed": 1, "steps": steps, "batch_size": batch_size, "lr": 1e-3, "warmup_steps": 20,
+        **FIXED, "betas": (0.9, 0.98), "eps": 1e-6, "grad_clip_norm": 1.0, "scope": ALL_WEIGHTS, "seed": 1, "steps": steps, "batch_size": batch_size, "lr": 1e-3, "warmup_steps": 20,
         "weight_decay": 0.1, "checkpoint_every": EVERY, "device": "cpu", "precision": "fp32", "num_workers": 0,
         "micro_batch_size": micro_batch_size,
     }  # fmt: skip

@@ -15,7 +15,7 @@ from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
-from caramel.training.recipes.pretrain import FIXED
+from caramel.training.recipes.pretrain import FIXED, join_negatives, resolve_steps
 from caramel.training.tracked import open_training_run
 from caramel.utils.typed_settings import build_settings
 
@@ -31,10 +31,19 @@ def pretrain(config: Config) -> None:
     section = config.pretrain
     pairs = read_table(PAIRS, INPUTS[0])
     images = ImageStore(INPUTS[1], read_table(IMAGES, INPUTS[1]))
-    negatives = read_table(NEGATIVES, INPUTS[2], ["negative_caption"])
+    negatives = read_table(NEGATIVES, INPUTS[2], ["pair_id", "subtype", "negative_caption"])
+    if section.negatives:
+        pairs = join_negatives(pairs, negatives)
     compute = resolve_compute(config.run.device, config.run.precision)
     settings = section.model_dump(exclude={"backend"}) | compute
-    given = section.model_dump(exclude={"backend", "pretrained"}) | compute | FIXED
+    given = section.model_dump(exclude={"backend", "pretrained", "negatives", "epochs"}) | compute | FIXED
+    given["steps"] = resolve_steps(
+        pairs,
+        steps=section.steps,
+        epochs=section.epochs,
+        batch_size=section.batch_size,
+        warmup_steps=section.warmup_steps,
+    )
     key = compute_fingerprint(
         __name__, section.backend, settings, [compute_file_hash(p) for p in (*INPUTS, section.model)]
     )

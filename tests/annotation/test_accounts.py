@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from caramel.annotation.accounts import add_accounts, check_pseudonym, find_annotator, read_accounts
+from caramel.annotation.accounts import (
+    add_accounts,
+    check_pseudonym,
+    find_annotator,
+    read_accounts,
+    remove_accounts,
+)
 from caramel.errors import ConfigError, DataError
 
 
@@ -25,6 +31,22 @@ def test_a_file_of_accounts_holds_no_secret_and_is_private(tmp_path: Path) -> No
     with pytest.raises(ConfigError, match="a02"):
         add_accounts(path, ["a04", "a02"])
     assert set(read_accounts(path)) == {"a01", "a02", "a03"}
+
+
+def test_a_secret_is_renewed_and_an_account_removed(tmp_path: Path) -> None:
+    path = tmp_path / "accounts.json"
+    old = add_accounts(path, ["a01", "a02"])
+    (new,) = add_accounts(path, ["a01"], renew=True).values()
+    accounts = read_accounts(path)
+    assert find_annotator(accounts, new) == "a01"
+    assert find_annotator(accounts, old["a01"]) is None
+    assert find_annotator(accounts, old["a02"]) == "a02"
+    remove_accounts(path, ["a02"])
+    assert set(read_accounts(path)) == {"a01"}
+    assert path.stat().st_mode & 0o077 == 0
+    for change in (lambda: add_accounts(path, ["a09"], renew=True), lambda: remove_accounts(path, ["a09"])):
+        with pytest.raises(ConfigError, match=r"'a09' has no account .* It holds: a01"):
+            change()
 
 
 @pytest.mark.parametrize(

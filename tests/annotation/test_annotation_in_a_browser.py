@@ -3,81 +3,22 @@
 from __future__ import annotations
 
 import json
-import re
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from annotation_tasks import SECRET, choose_item, compare_item, image_task, serving, text_item, write_task
-from simulated_annotators import Simulated, choose_left, erring
+from annotation_browser import DESKTOP, PHONE, opened, press, until, wait_for, wait_stored
+from annotation_tasks import (
+    compare_item,
+    image_task,
+    serving,
+    text_item,
+    write_task,
+)
 
-from caramel.annotation.accounts import hash_secret
-from caramel.annotation.answers import read_answers
-from caramel.annotation.exchange.html_page import write_page
-from caramel.annotation.exchange.importing import import_answers
 from caramel.annotation.items import Item, Option, Question
-from caramel.annotation.page_images import TaskImages
-from caramel.annotation.store import AnswerStore
 
-DESKTOP, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 RUN = "document.documentElement.dataset.planted=1"
-WAIT = 20_000  # milliseconds
-
-
-@contextmanager
-def opened(browser: Any, origin: str, size: dict[str, int] = DESKTOP, secret: str = SECRET) -> Iterator[Any]:
-    """Open a task in a browser of its own, past the instructions; fail if the page's script fails."""
-    context = browser.new_context(viewport=size)
-    errors: list[str] = []
-    page = context.new_page()
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.set_default_timeout(WAIT)
-    begin(page, f"{origin}/?token={secret}")
-    yield page
-    assert not errors
-    context.close()
-
-
-def until(page: Any, script: str, arg: Any = None, within: float = 20.0) -> None:
-    """Wait for a script's condition. Playwright's own way would need `unsafe-eval`, which the page forbids."""
-    end = time.monotonic() + within
-    while not page.evaluate(script, arg):
-        assert time.monotonic() < end, script
-        page.wait_for_timeout(25)
-
-
-def begin(page: Any, url: str) -> None:
-    page.goto(url)
-    page.wait_for_selector("dialog[open]")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("dialog[open]", state="detached")
-    until(page, "document.querySelector('#question').textContent !== 'Loading …'")
-
-
-def wait_for(page: Any, text: str, where: str = "#question") -> None:
-    until(page, "([where, text]) => document.querySelector(where).textContent.includes(text)", [where, text])
-
-
-def press(page: Any, key: str) -> None:
-    """Press the key of an option once there are options: before that, keys do nothing."""
-    until(page, "document.querySelector('#options button') !== null")
-    page.keyboard.press(key)
-
-
-def wait_stored(path: Path, count: int) -> Any:
-    """Return the answers once there are so many."""
-    for _ in range(200):
-        rows = read_answers(path)
-        if len(rows) >= count:
-            break
-        time.sleep(0.05)
-    assert len(rows) == count
-    return rows
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
@@ -213,112 +154,15 @@ def test_what_stands_in_captions_and_instructions_is_text(browser: Any, tmp_path
         wait_stored(path, 1)
 
 
-def test_a_broken_image_is_told_and_the_item_can_be_skipped(browser: Any, tmp_path: Path) -> None:
-    path = image_task(tmp_path, 1)
-    (shard,) = (tmp_path / "images").glob("*.parquet")
-    data = bytearray(shard.read_bytes())
-    data[data.index(b"\x89PNG") + 40] ^= 255
-    shard.write_bytes(data)
+def test_the_tenth_option_has_the_key_0_and_those_beyond_have_none(browser: Any, tmp_path: Path) -> None:
+    options = tuple(Option(str(n), caption=f"caption {n}") for n in range(12))
+    path = write_task(tmp_path / "t.db", [Item("n", (Question("q", "Which?", options),))])
     with serving(path) as origin, opened(browser, origin) as page:
-        page.wait_for_selector(".broken")
-        assert "cannot be shown" in page.inner_text(".broken")
-        page.keyboard.press("s")
-        page.keyboard.press("2")
-        wait_stored(path, 1)
-
-
-def test_two_tabs_of_one_annotator_lose_and_double_nothing(browser: Any, tmp_path: Path) -> None:
-    path = image_task(tmp_path, 4)
-    with serving(path) as origin, opened(browser, origin) as first:
-        second = first.context.new_page()
-        begin(second, origin)
-        first.bring_to_front()
-        press(first, "1")  # the first tab does not know yet
-        wait_for(first, "another tab")
-        wait_stored(path, 1)
-        second.bring_to_front()
-        for _ in range(4):
-            press(second, "2")
-        wait_for(second, "All done")
-    rows = wait_stored(path, 4)
-    assert rows["item_id"].is_unique
-
-
-def serve_elsewhere(path: Path, accounts: Path, port: int) -> tuple[subprocess.Popen[str], str]:
-    """Start `caramel annotate` as a process; return it and its origin."""
-    code = "import sys; from caramel.cli import main; main(sys.argv[1:])"
-    options = ["annotate", str(path), "--accounts", str(accounts), "--port", str(port)]
-    process = subprocess.Popen([sys.executable, "-c", code, *options], stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    link = re.search(r"(http://127\.0\.0\.1:\d+)/\?token=SECRET", process.stdout.readline())
-    assert link
-    return process, link[1]
-
-
-def test_a_killed_server_loses_no_answer_and_the_page_goes_on(browser: Any, tmp_path: Path) -> None:
-    path, accounts = image_task(tmp_path, 6), tmp_path / "accounts.json"
-    accounts.write_text(json.dumps({"annotators": {"me": hash_secret(SECRET)}}))
-    server, origin = serve_elsewhere(path, accounts, 0)
-    try:
-        with opened(browser, origin) as page:
-            press(page, "1")
-            wait_stored(path, 1)
-            until(page, "localStorage.length === 0 || !JSON.parse(Object.values(localStorage)[0]).length")
-            server.kill()
-            server.wait()
-            press(page, "1")
-            press(page, "1")
-            wait_for(page, "not stored yet", "#alert")
-            assert len(read_answers(path)) == 1
-            server, _ = serve_elsewhere(path, accounts, int(origin.rpartition(":")[2]))
-            wait_for(page, "Which image")
-            wait_stored(path, 3)
-            until(page, "document.querySelector('#alert').hidden")
-            server.kill()
-            server.wait()
-            press(page, "1")
-            page.close(run_before_unload=False)
-            server, _ = serve_elsewhere(path, accounts, int(origin.rpartition(":")[2]))
-    finally:
-        server.kill()
-        server.wait()
-    rows = read_answers(path)
-    assert len(rows) == 3
-    assert rows["item_id"].is_unique
-
-
-def test_an_answer_of_a_closed_page_is_sent_when_it_is_opened_again(browser: Any, tmp_path: Path) -> None:
-    path = image_task(tmp_path, 3)
-    with serving(path) as origin, opened(browser, origin) as page:
-        page.route("**/api/answer", lambda route: route.abort())
-        press(page, "1")
-        wait_for(page, "not stored yet", "#alert")
-        again = page.context.new_page()
-        page.close()
-        begin(again, origin)
-        wait_stored(path, 1)
-        press(again, "1")
-        press(again, "1")
-        wait_for(again, "All done")
-    wait_stored(path, 3)
-
-
-def test_a_browser_that_sends_an_answer_again_doubles_nothing(browser: Any, tmp_path: Path) -> None:
-    path = image_task(tmp_path, 3)
-    with serving(path) as origin, opened(browser, origin) as page:
-
-        def lose_reply(route: Any) -> None:
-            route.fetch()
-            route.abort()
-
-        page.route("**/api/answer", lose_reply, times=1)
-        press(page, "1")
-        wait_for(page, "not stored yet", "#alert")
-        page.wait_for_selector("#alert", state="hidden")
-        press(page, "1")
-        press(page, "1")
-        wait_for(page, "All done")
-    wait_stored(path, 3)
+        keys = [b.get_attribute("aria-keyshortcuts") for b in page.query_selector_all("#options button")]
+        assert keys == [*"1234567890", None, None]
+        press(page, "0")
+        rows = wait_stored(path, 1)
+    assert json.loads(rows["order"][0])[9] == rows["answer"][0]
 
 
 def test_a_page_of_another_site_cannot_answer(browser: Any, tmp_path: Path) -> None:
@@ -355,78 +199,3 @@ def test_an_annotator_who_fails_the_qualification_is_told(browser: Any, tmp_path
         press(page, "2")
         wait_for(page, "too often")
     wait_stored(path, 2)
-
-
-def test_a_page_without_a_server_saves_answers_that_can_be_imported(browser: Any, tmp_path: Path) -> None:
-    path = image_task(tmp_path, 3)
-    with closing(AnswerStore(path)) as store:
-        read = TaskImages(store.locate_image).read
-        write_page(tmp_path / "a7.html", store.settings, store.list_exported_items(), "a7", read)
-        context = browser.new_context(viewport=PHONE, accept_downloads=True)
-        page = context.new_page()
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        begin(page, (tmp_path / "a7.html").as_uri())
-        until(page, "[...document.querySelectorAll('#options img')].every(i => i.naturalWidth)")
-        press(page, "1")
-        press(page, "3")
-        page.wait_for_timeout(300)
-        page.reload()  # a closed page keeps its answers
-        page.wait_for_selector("dialog[open]")
-        page.keyboard.press("Enter")
-        wait_for(page, "You: 2 done", "#progress")
-        page.keyboard.press("u")
-        wait_for(page, "You: 1 done", "#progress")
-        press(page, "3")
-        wait_for(page, "You: 2 done", "#progress")
-        press(page, "2")
-        wait_for(page, "All done")
-        with page.expect_download() as download:
-            page.click("#save")
-        saved = tmp_path / "saved.json"
-        download.value.save_as(saved)
-        assert not problems
-        context.close()
-        assert import_answers(store, saved) == (3, 3)
-    rows = read_answers(path)
-    assert set(rows["annotator"]) == {"a7"}
-    assert (rows["answer"] == "none").sum() == 1
-
-
-def test_a_page_without_a_server_runs_nothing_that_stands_in_the_data(browser: Any, tmp_path: Path) -> None:
-    path = write_task(
-        tmp_path / "t.db", [choose_item(1, [], f"</script><script>{RUN}</script><img src=x onerror={RUN}>")]
-    )
-    with closing(AnswerStore(path)) as store:
-        write_page(tmp_path / "a.html", store.settings, store.list_exported_items(), "a", lambda key: b"")
-    context = browser.new_context()
-    page = context.new_page()
-    begin(page, (tmp_path / "a.html").as_uri())
-    assert page.inner_text("#caption").startswith("</script>")
-    assert page.evaluate("document.documentElement.dataset.planted") is None
-    context.close()
-
-
-def test_what_simulated_annotators_meant_is_what_is_stored(browser: Any, tmp_path: Path) -> None:
-    items = {item.item_id: item for item in map(text_item, range(24))}
-    truth = {name: "negative" if int(name[1:]) % 3 == 0 else "positive" for name in items}
-    people = [
-        Simulated("left", choose_left),
-        Simulated("errs", erring(0.25)),
-        Simulated("late", erring(1.0, after=12)),
-    ]
-    path = write_task(tmp_path / "t.db", [*items.values()], overlap=3, seed=3)
-    with serving(path, {person.name: f"secret-of-{person.name}" for person in people}) as origin:
-        for person in people:
-            with opened(browser, origin, secret=f"secret-of-{person.name}") as page:
-                person.work(page, items, truth, seed=3)
-        rows = wait_stored(path, 72)
-    for person in people:
-        stored = rows[rows["annotator"] == person.name].set_index("item_id")
-        assert dict(stored["answer"]) == person.meant
-    left, late = (rows[rows["annotator"] == name] for name in ("left", "late"))
-    assert all(
-        json.loads(order)[0] == answer for order, answer in zip(left["order"], left["answer"], strict=True)
-    )
-    assert (late["answer"] != late["item_id"].map(truth)).sum() == 12

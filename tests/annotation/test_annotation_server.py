@@ -5,15 +5,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import requests
-from annotation_tasks import SECRET, Client, image_task, serving, text_item, write_task
+from annotation_tasks import SECRET, Client, image_task, list_keys, serving, text_item, write_task
 
 from caramel.annotation.answers import read_answers
-from caramel.annotation.serving import list_hosts
-from caramel.errors import ConfigError
 
 
 def task(tmp_path: Path, count: int = 6, **more: object) -> Path:
@@ -59,7 +58,7 @@ def test_each_guess_is_compared_with_every_account(tmp_path: Path, monkeypatch: 
 def test_a_request_from_another_origin_or_to_another_host_is_refused(tmp_path: Path) -> None:
     with serving(task(tmp_path)) as origin:
         client = Client(origin)
-        name = client.start()[0]["item_id"]
+        name = client.start()[0]["item_key"]
         for value in ("http://evil.example", "null", origin.replace("http:", "https:"), ""):
             client.session.headers["Origin"] = value
             assert client.answer(name, 0).status_code == 403, value
@@ -93,7 +92,7 @@ def test_pages_run_only_their_own_script_and_stand_in_no_frame(tmp_path: Path) -
         {"responses": [0], "seconds": "1"},
         {"responses": [0], "seconds": 10**400},
         {"responses": [0], "answer_id": ""},
-        {"responses": [0], "item_id": "unknown"},
+        {"responses": [0], "item_key": "unknown"},
         {"responses": [0], "holding": "x"},
         {"responses": [0], "page": None},
         {"skipped": " "},
@@ -106,8 +105,9 @@ def test_a_malformed_answer_is_an_error_that_says_what_is_wrong(
 ) -> None:
     with serving(task(tmp_path)) as origin:
         client = Client(origin)
-        name = client.start()[0]["item_id"]
-        text = {"answer_id": "1", "item_id": name, "seconds": 1.0, "holding": [], "page": client.page, **body}
+        name = client.start()[0]["item_key"]
+        text = {"answer_id": "1", "item_key": name, "seconds": 1.0, "holding": [], "page": client.page}
+        text = {**text, "task_id": client.task_id, **body}
         import json
 
         reply = client.session.post(
@@ -129,10 +129,16 @@ def test_an_answer_is_stored_before_the_next_item_is_given(tmp_path: Path) -> No
         client = Client(origin)
         items = client.start()
         assert len(items) == 2, "the current one and the next"
-        reply = client.answer(items[0]["item_id"], 1, holding=[items[1]["item_id"]]).json()
-        assert read_answers(path)["item_id"].tolist() == [items[0]["item_id"]]
+        reply = client.answer(items[0]["item_key"], 1, holding=[items[1]["item_key"]]).json()
+        assert [list_keys(path)[name] for name in read_answers(path)["item_id"]] == [items[0]["item_key"]]
         assert len(reply["items"]) == 1
-        assert reply["progress"] == {"answered": 1, "stored": 1, "wanted": 6, "state": "open"}
+        assert reply["progress"] == {
+            "answered": 1,
+            "stored": 1,
+            "wanted": 6,
+            "last_answer": f"{client.page}-{items[0]['item_key']}",
+            "state": "open",
+        }
 
 
 def test_a_second_page_replaces_the_first_whose_answer_is_still_stored(tmp_path: Path) -> None:
@@ -140,12 +146,12 @@ def test_a_second_page_replaces_the_first_whose_answer_is_still_stored(tmp_path:
     with serving(path) as origin:
         first, second = Client(origin, page="one"), Client(origin, page="two")
         items = first.start()
-        assert [item["item_id"] for item in second.start()] == [item["item_id"] for item in items]
-        reply = first.answer(items[0]["item_id"], 0)
+        assert [item["item_key"] for item in second.start()] == [item["item_key"] for item in items]
+        reply = first.answer(items[0]["item_key"], 0)
         assert reply.status_code == 409
         assert reply.json() == {"replaced": True, "new": True}
-        assert first.send("undo").status_code == 409
-        assert second.answer(items[0]["item_id"], 1).json()["new"] is False
+        assert first.send("undo", answer_id="x").status_code == 409
+        assert second.answer(items[0]["item_key"], 1).json()["new"] is False
     assert len(read_answers(path)) == 1
 
 
@@ -159,9 +165,9 @@ def test_annotators_at_once_get_each_item_once_and_lose_no_answer(tmp_path: Path
         queue = client.start()
         while queue:
             item = queue.pop(0)
-            seen.append((name, item["item_id"]))
-            reply = client.answer(item["item_id"], 0, holding=[other["item_id"] for other in queue])
-            client.answer(item["item_id"], 0, holding=[])  # a browser that sends again
+            seen.append((name, item["item_key"]))
+            reply = client.answer(item["item_key"], 0, holding=[other["item_key"] for other in queue])
+            client.answer(item["item_key"], 0, holding=[])  # a browser that sends again
             queue += reply.json()["items"]
 
     with serving(path, accounts) as origin:
@@ -195,16 +201,16 @@ def test_a_full_disk_is_told_and_the_answer_is_stored_once_there_is_space(
         fill(filler)
         while failed is None:
             item = queue.pop(0)
-            reply = client.answer(item["item_id"], 0, holding=[other["item_id"] for other in queue])
+            reply = client.answer(item["item_key"], 0, holding=[other["item_key"] for other in queue])
             if reply.status_code != 200:
-                failed = item["item_id"]
+                failed = item["item_key"]
                 assert reply.status_code == 507
                 assert "full" in reply.json()["error"]
             else:
                 queue += reply.json()["items"]
         filler.unlink()
         assert client.answer(failed, 0).status_code == 200
-    assert failed in set(read_answers(path)["item_id"])
+    assert failed in [list_keys(path)[name] for name in read_answers(path)["item_id"]]
 
 
 def test_an_image_that_is_broken_is_told_and_the_others_are_served(tmp_path: Path) -> None:
@@ -221,19 +227,45 @@ def test_an_image_that_is_broken_is_told_and_the_others_are_served(tmp_path: Pat
         assert sorted(reply.status_code for reply in replies) == [200, 200, 200, 404]
         assert {reply.headers["Content-Type"] for reply in replies if reply.ok} == {"image/png"}
         assert client.session.get(f"{origin}/image/unknown", timeout=30).status_code == 404
+        assert not any(str(tmp_path) in reply.text for reply in replies), (
+            "folders of the server are told to nobody"
+        )
+
+
+def test_names_of_items_do_not_tell_the_answer(tmp_path: Path) -> None:
+    items = [replace(text_item(n), item_id=name) for n, name in enumerate(("p1", "p1:replace_att"))]
+    with serving(write_task(tmp_path / "t.db", items)) as origin:
+        client = Client(origin)
+        keys = [item["item_key"] for item in client.start()]
+        replies = [client.answer(key, 9) for key in keys] + [client.answer(key, 0) for key in keys]
+    assert [reply.status_code for reply in replies] == [422, 422, 200, 200]
+    assert not any("p1" in reply.text for reply in replies)
+    assert set(read_answers(tmp_path / "t.db")["item_id"]) == {"p1", "p1:replace_att"}
+
+
+def test_an_answer_to_another_task_is_refused_and_may_be_sent_again_there(tmp_path: Path) -> None:
+    paths = [write_task(tmp_path / f"{name}.db", [text_item(n) for n in range(3)]) for name in "ab"]
+    with serving(paths[0]) as origin:
+        client = Client(origin)
+        key = client.start()[0]["item_key"]
+    with serving(paths[1], port=int(origin.rpartition(":")[2])):
+        for reply in (
+            client.answer(key, 0),
+            client.send("next", holding=[]),
+            client.send("undo", answer_id="1"),
+        ):
+            assert reply.status_code == 412
+            assert reply.json()["other_task"]
+    with serving(paths[0], port=int(origin.rpartition(":")[2])):
+        assert client.answer(key, 0).status_code == 200
+    assert [len(read_answers(path)) for path in paths] == [1, 0]
 
 
 def test_names_of_images_do_not_tell_which_they_are(tmp_path: Path) -> None:
     with serving(image_task(tmp_path, 3)) as origin:
-        text = Client(origin).send("next", holding=[]).text
+        client = Client(origin)
+        client.start()
+        text = client.send("next", holding=[]).text
+    assert '"items":[{' in text
     assert '"i0"' not in text
     assert "value" not in text
-
-
-def test_a_wildcard_address_is_refused_because_no_host_could_be_checked() -> None:
-    assert list_hosts("127.0.0.1", 80) == ["127.0.0.1:80", "localhost:80"]
-    assert list_hosts("fe80::1", 80) == ["[fe80::1]:80"]
-    assert list_hosts("lab.example", 80) == ["lab.example:80"]
-    for address in ("0.0.0.0", "::"):
-        with pytest.raises(ConfigError, match="one address"):
-            list_hosts(address, 80)

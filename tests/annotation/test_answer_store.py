@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections import Counter
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from annotation_tasks import answer_of, text_item, write_task
 from caramel.annotation.answers import read_answers
 from caramel.annotation.store import AnswerStore
 from caramel.annotation.task_file import open_task_file
-from caramel.errors import ConfigError, DataError
+from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.schemas.annotation import ANNOTATIONS
 from caramel.schemas.io import read_table, write_table
 
@@ -75,6 +77,7 @@ def test_a_page_that_is_opened_again_gets_its_items_again_and_no_others(tmp_path
 
 
 def test_a_change_of_the_system_time_frees_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert signature(AnswerStore).parameters["clock"].default is time.monotonic
     store = AnswerStore(write_task(tmp_path / "t.db", [text_item(1)]))
     give(store, "a")
     for jump in (1e7, -1e7):
@@ -87,6 +90,7 @@ def test_after_a_boot_the_clock_starts_anew_and_items_come_back_in_time(tmp_path
     give(AnswerStore(path, clock), "a")
     clock.now = 5.0
     store = AnswerStore(path, clock)
+    store.extend_assignments()
     assert give(store, "b") == []
     clock.now += 601
     assert give(store, "b") == ["n001"]
@@ -112,15 +116,30 @@ def test_undo_gives_the_item_again_and_a_resend_of_the_old_answer_does_not_count
     path = write_task(tmp_path / "t.db", [text_item(n) for n in range(3)])
     store = AnswerStore(path)
     (name,) = work(store, "a", most=1)
-    again = store.undo_answer("a")
-    assert again is not None
-    assert again.item.item_id == name
+    last = store.measure_progress("a").last_answer
+    assert last == f"a-{name}"
+    for _ in range(2):  # the reply to the first may have been lost
+        again = store.undo_answer("a", last)
+        assert again is not None
+        assert again.item.item_id == name
     assert not store.add_answer(answer_of(name, "a")), "it is known, and stays withdrawn"
     assert len(read_answers(path)) == 0
     assert give(store, "a") == [name]
     assert store.add_answer(answer_of(name, "a", answer_id="second", answer="both"))
     assert read_answers(path)["answer"].tolist() == ["both"]
-    assert store.undo_answer("b") is None
+    assert store.undo_answer("a", last) is None, "it was answered again since"
+    assert store.undo_answer("b", "second") is None, "it is another annotator's"
+    assert read_answers(path)["answer"].tolist() == ["both"]
+
+
+def test_a_repeated_undo_takes_back_one_answer(tmp_path: Path) -> None:
+    path = write_task(tmp_path / "t.db", [text_item(n) for n in range(3)])
+    store = AnswerStore(path)
+    first, second, third = work(store, "a")
+    for _ in range(3):
+        store.undo_answer("a", f"a-{third}")
+    assert set(read_answers(path)["item_id"]) == {first, second}
+    assert store.measure_progress("a").last_answer == f"a-{second}"
 
 
 def test_a_skipped_item_goes_to_somebody_else_with_the_reason_kept(tmp_path: Path) -> None:
@@ -142,7 +161,8 @@ def test_who_fails_the_qualification_gets_no_items_and_who_passes_does(tmp_path:
     for n, answer in enumerate(("positive", "negative", "negative")):
         names = give(store, "b")
         store.add_answer(answer_of(names[0], "b", answer=answer))
-        assert store.undo_answer("b") is None, f"answer {n} to the qualification stays"
+        assert store.measure_progress("b").last_answer is None
+        assert store.undo_answer("b", f"b-{names[0]}") is None, f"answer {n} to the qualification stays"
     assert give(store, "b") == []
     assert store.measure_progress("b").state == "failed"
 
@@ -158,6 +178,54 @@ def test_gold_items_are_mixed_in_by_the_seed_and_every_annotator_gets_them(tmp_p
     assert all(len(ns) == 5 for ns in positions.values())
     gold = read_answers(path).groupby("item_id")["gold"].first()
     assert gold.notna().sum() == 5
+
+
+def test_counters_and_order_do_not_tell_which_items_are_gold(tmp_path: Path) -> None:
+    items = [text_item(n, gold="positive" if n < 8 else None) for n in range(48)]
+    path = write_task(
+        tmp_path / "t.db", items, roles={f"n{n:03}": "gold" for n in range(8)}, gold_every=4, seed=5
+    )
+    store, steps, seen = AnswerStore(path), [], []
+    before = store.measure_progress("a")
+    while names := give(store, "a", count=2):
+        assert give(AnswerStore(path), "a", count=2) == names, "a reload changes no order"
+        store.add_answer(answer_of(names[0], "a"))
+        after = store.measure_progress("a")
+        steps.append((after.answered - before.answered, after.stored - before.stored, after.wanted))
+        seen.append(names[0])
+        before = after
+    assert sum(name < "n008" for name in seen[:-1]) >= 5
+    assert set(steps[:30]) == {(1, 1, steps[0][2])}
+    assert before.state == "done"
+    assert before.stored == before.wanted
+
+
+def test_only_a_server_renews_assignments_and_it_keeps_their_order(tmp_path: Path) -> None:
+    path, clock = write_task(tmp_path / "t.db", [text_item(n) for n in range(3)], lease_minutes=10), Clock()
+    store = AnswerStore(path, clock)
+    (first,) = give(store, "a")
+    clock.now += 300
+    (second,) = give(store, "b")
+    clock.now += 301
+    AnswerStore(path, clock).close()  # an export beside the server
+    assert set(give(store, "c", count=3)) >= {first}, "the holder has gone for more than ten minutes"
+    assert give(store, "a") == [] or give(store, "a") != [first], "the item was passed on"
+    store.extend_assignments()
+    rows = store._connection.execute(
+        "SELECT item_id, annotator FROM assignments ORDER BY given_at"
+    ).fetchall()
+    assert rows[:2] == [(first, "a"), (second, "b")]
+
+
+def test_a_task_file_in_use_is_an_error_that_says_so(tmp_path: Path) -> None:
+    path = write_task(tmp_path / "t.db", [text_item(1)])
+    store = AnswerStore(path)
+    store._connection.execute("PRAGMA busy_timeout = 10")
+    other = open_task_file(path)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(ResourceError, match="Another process writes it"):
+        give(store, "a")
+    other.close()
 
 
 def test_answers_keep_the_contract_of_their_table(tmp_path: Path) -> None:

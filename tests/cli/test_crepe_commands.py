@@ -122,7 +122,11 @@ def test_a_language_model_writes_captions_of_more_than_four_atoms(
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = ChatServer(obliging)
     made = ["--graphs", graphs, "--words", "lists", "--walks", 1, "--per-complexity", 3]
-    code, said = call("productivity", *made, "--out", tmp_path / "set", "--writer", f"chat:m@{server.url}")
+    made += ["--out", tmp_path / "set", "--writer", f"chat:m@{server.url}"]
+    code, said = call("productivity", *made)
+    assert (code, "such as roberta-large-mnli, or 'none' for no check" in said) == (1, True)
+    assert not server.requests
+    code, said = call("productivity", *made, "--entailment", "none")
     server.close()
     assert code == 0, said
     files = {path.stem.rpartition("_")[2]: path for path in (tmp_path / "set" / "atom").iterdir()}

@@ -59,11 +59,19 @@ CASES = {
         "--out",
         "{}/new",
     ),
+    "detect": (
+        *("detect", "--model", "open_clip:any", "--training", "{}/set", "--benchmark", BENCHMARK),
+        *("--data", "{}/set", "--out", "{}/set"),
+    ),
     "metrics": ("metrics", "--benchmark", BENCHMARK, "{}/run/metrics.csv", "--out", "{}/run"),
     "compare": ("compare", "{}/run", "{}/other/comparison.csv", "--out", "{}/other"),
     "runs": ("runs", "v1", "--out", "{}/pins/v1.json"),
     "study": ("study", "--out", "{}/set"),
     "table": ("table", "{}/run", "--benchmark", BENCHMARK, "--out", "{}/run/similarities.parquet"),
+    "correct-score": (
+        *("correct-score", "{}/run", "--benchmark", BENCHMARK, "--verdicts", "{}/run/metrics.csv"),
+        *("--out", "{}/run/metrics.csv"),
+    ),
     "explore": ("explore", "{}/run", "--data", "{}/set", "--out", "{}/run/similarities.parquet"),
 }
 
@@ -133,7 +141,8 @@ def test_every_command_that_writes_is_tried() -> None:
     writing = {name for name, command in known.items() if any(p.name == "out" for p in command.params)}
     # tests/release/test_get.py, test_releasing.py, test_model_release.py: what they read is a project
     elsewhere = {"get", "release", "release-model"}
-    elsewhere |= {"crepe index", "crepe systematicity", "crepe productivity"}  # test_crepe_sets.py
+    elsewhere |= {"crepe index", "crepe systematicity", "crepe productivity"}  # test_crepe_commands.py
+    elsewhere |= {"crepe figures", "crepe top"}  # test_crepe_results.py, test_crepe_top_command.py
     elsewhere |= {"annotate answers", "annotate export"}  # tests/cli/annotate: what they read is a task
     elsewhere |= {"reproduce"}  # test_reproduce_command.py: it evaluates models
     elsewhere |= {"batch write"}  # test_batch_command.py: what it reads is a project

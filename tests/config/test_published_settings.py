@@ -61,3 +61,18 @@ def test_no_candidate_and_a_judge_that_calibrates_nothing_are_refused(profile: s
     problems = "\n".join(iter_unmet_names(config))
     assert "filter_images.judge = 'none' has nothing to calibrate" in problems
     assert "assemble.training = 'all' needs assemble.positives = 'source'" in problems
+
+
+@pytest.mark.parametrize(
+    ("method", "need"), [("trohn_img", "negative images"), ("siglip", "a bias"), ("fsc_clip", "patches")]
+)
+def test_a_method_that_needs_more_than_captions_does_not_tune_on_sugarcrepe_pp(
+    method: str, need: str
+) -> None:
+    with pytest.raises(ConfigError, match=rf"finetune_sugarcrepe_pp\.method.*needs {need}"):
+        read_profile("sugarcrepe_pp", {"finetune_sugarcrepe_pp.method": method}, ROOT)
+
+
+def test_a_locked_image_tower_does_not_learn_from_negatives() -> None:
+    with pytest.raises(ConfigError, match=r"pretrain\.image_steps = 10: .*must be 0 with negatives"):
+        read_profile("scratch", {"pretrain.image_steps": "10"}, ROOT)

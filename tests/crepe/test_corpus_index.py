@@ -218,3 +218,31 @@ def test_a_corpus_of_no_captions_or_of_another_form_is_an_error(tmp_path: Path) 
     ):
         with pytest.raises(DataError, match=said):
             build_index(path, ATOMS, column="caption", folder=tmp_path / "out")
+
+
+@pytest.mark.parametrize("column", ["1", "caption"])
+def test_a_tab_separated_corpus_is_read_with_and_without_a_header(column: str, tmp_path: Path) -> None:
+    corpus = tmp_path / "corpus.tsv"
+    header = "" if column == "1" else "caption\turl\n"
+    corpus.write_text(f'{header}a "wet dog" on grass\thttps://x\n\thttps://y\nblack dog\thttps://z\n')
+    path = build_index(corpus, ATOMS, column=column, folder=tmp_path / "index")
+    rows = pd.read_parquet(path).set_index("item")["count"]
+    assert rows["obj\x1fdog"] == 2
+    assert rows["wet\x1fdog"] == 1
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "message"),
+    [
+        ("text", "caption\turl\na dog\tx\n", "no column 'text' in its first line, but"),
+        ("2", "a dog\thttps://x\na dog\n", "line 2 has 1 fields: no column '2'"),
+        ("caption", "caption\turl\n\n", "contains no captions"),
+        ("0", "a dog\n", "no column '0'"),
+    ],
+)
+def test_a_tab_separated_corpus_without_the_column_is_an_error(
+    column: str, text: str, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "corpus.tsv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        build_index(tmp_path / "corpus.tsv", ATOMS, column=column, folder=tmp_path / "index")

@@ -21,6 +21,7 @@ from caramel.crepe.world_graphs import (
     select_pair_relations,
 )
 from caramel.interfaces.scene_graph import AtomType, Edge, GraphPosition, Node, SceneGraph
+from caramel.registry import THESAURI
 
 WORDS = WorldThesaurus()
 ON = "above"
@@ -270,3 +271,46 @@ def test_a_caption_in_capitals_stays_in_capitals() -> None:
     assert not isinstance(caption, str)
     foils = list(generate_atom_foils(CaptionedGraph(caption, PAIR, PAIR), ManyNouns()))
     assert "A CAR BELOW A BOX" in foils
+
+
+TWO_WINDOWS = SceneGraph(
+    (Node("window", ("red",)), Node("window", ("blue", "large")), Node("car"), Node("bench")),
+    (Edge(0, "above", 1), Edge(2, "next to", 0), Edge(1, "behind", 3)),
+)
+
+
+def test_two_objects_of_one_name_are_told_apart_and_no_foil_confuses_them() -> None:
+    caption = write_template_caption(TWO_WINDOWS)
+    assert caption.text == (
+        "red window above another blue and large window and a car next to the first window and the second window "
+        "behind bench"
+    )
+    words = THESAURI["lists"]("", None)
+    captioned = CaptionedGraph(caption, TWO_WINDOWS, TWO_WINDOWS)
+    foils = [
+        *generate_atom_foils(captioned, words),
+        *generate_swap_foils(captioned, words),
+        *generate_negation_foils(captioned, words),
+    ]
+    assert len(foils) > 30
+    assert all(text.count("window") == 4 and "another" in text for text in foils)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "second"),
+    [
+        ("a red window, a large blue window, a car next to a bench above it, behind it", 6, 27),
+        ("a large blue window is above a red window, a car next to a bench, behind it", 35, 13),
+    ],
+)
+def test_each_of_two_objects_of_one_name_has_the_occurrence_after_its_attribute(
+    text: str, first: int, second: int
+) -> None:
+    caption = locate_atoms(text, TWO_WINDOWS)
+    assert not isinstance(caption, str)
+    starts = [caption.spans[GraphPosition("obj", node)][0][0] for node in (0, 1)]
+    assert starts == [first, second]
+
+
+def test_a_text_with_one_of_two_objects_of_one_name_omits_the_other() -> None:
+    assert locate_atoms("a red window, a car, a bench", TWO_WINDOWS) == "window"

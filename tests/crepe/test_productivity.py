@@ -13,8 +13,10 @@ from caramel.crepe.caption_template import write_template_caption
 from caramel.crepe.crops import CropRules
 from caramel.crepe.example_files import WEIGHED
 from caramel.crepe.productivity import sample_drafts, write_productivity_files
+from caramel.crepe.subgraph_sampling import sample_subgraph
 from caramel.crepe.visual_genome_graphs import ImageGraph
 from caramel.crepe.world_graphs import PIXELS, WorldThesaurus, build_graph, sample_grid_scene
+from caramel.interfaces.scene_graph import Node, SceneGraph
 
 ANY = CropRules(area=0, share=0, narrow=0.01, overlap=2)
 
@@ -49,3 +51,12 @@ def test_no_complexity_has_more_captions_than_are_wanted() -> None:
         shown, complexities=[4, 6], tries=7, most=10, rules=ANY, seed=0, reject=lambda reject: None
     )
     assert {n: len(made) for n, made in found.items()} == {4: 10, 6: 10}
+
+
+def test_walks_may_have_two_objects_of_one_name_where_that_is_wanted() -> None:
+    graph = SceneGraph(tuple(Node(name) for name in ("window", "window", "window")))
+    rng = np.random.default_rng(0)
+    assert sample_subgraph(graph, 3, rng) is None
+    subgraph = sample_subgraph(graph, 3, rng, repeat_names=True)
+    assert subgraph is not None
+    assert write_template_caption(subgraph).text == "window and another window and another window"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from annotation_tasks import compare_item, text_item, write_task
+from annotation_tasks import compare_item, list_keys, text_item, write_task
 from projects import put_text
 
 from caramel.annotation.exchange.csv_files import write_csv_folder
 from caramel.annotation.task_file import TaskSettings, open_task_file, read_items, read_settings
 
-ITEMS = 5
+TASK, ITEMS = Path("task.db"), 5
 
 
 def page_answers() -> None:
@@ -20,16 +20,17 @@ def page_answers() -> None:
     rows = [
         {
             "answer_id": str(n),
-            "item_id": f"n{n:03}",
+            "item_key": key,
             "responses": [0],
             "seconds": 2.5,
             "answered_at": "2026-11-27T10:00:00.000Z",
         }
-        for n in range(ITEMS)
+        for n, key in enumerate(list_keys(TASK).values())
     ]
     head = {
-        "format": "caramel-answers-1",
+        "format": "caramel-answers-2",
         "task": "fits",
+        "task_id": settings.task_id,
         "version": settings.guideline_hash,
         "annotator": "a1",
     }
@@ -38,7 +39,7 @@ def page_answers() -> None:
 
 def csv_answers() -> None:
     """A task of two questions an item, and its CSV with answers."""
-    path = write_task(Path("task.db"), [compare_item(n) for n in range(ITEMS)], task="compare")
+    path = write_task(TASK, [compare_item(n) for n in range(ITEMS)], task="compare")
     connection = open_task_file(path)
     write_csv_folder(Path("data"), read_settings(connection), read_items(connection), lambda key: b"")
     connection.close()
@@ -55,7 +56,7 @@ def label_studio_answers() -> None:
     rows = [
         {
             "id": n,
-            "data": {**data, "item_id": f"n{n:03}"},
+            "data": {**data, "item_key": key},
             "annotations": [
                 {
                     "completed_by": 3,
@@ -66,7 +67,7 @@ def label_studio_answers() -> None:
                 }
             ],
         }
-        for n in range(ITEMS)
+        for n, key in enumerate(list_keys(TASK).values())
     ]
     put_text("data/export.json", json.dumps(rows))
 
@@ -82,7 +83,7 @@ def gold() -> None:
 
 
 def _write_task() -> TaskSettings:
-    path = write_task(Path("task.db"), [text_item(n) for n in range(ITEMS)])
+    path = write_task(TASK, [text_item(n) for n in range(ITEMS)])
     connection = open_task_file(path)
     settings = read_settings(connection)
     connection.close()

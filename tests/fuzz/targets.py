@@ -127,6 +127,13 @@ def _evals() -> list[Target]:
         _target(
             "eval errata", corpus.errata, f"{blind} --errata data/errata.jsonl", files=("data/errata.jsonl",)
         ),
+        _target(
+            "detect",
+            releases.BENCHMARKS["bivlc"][-1],
+            "detect --model counting:4 --training data --benchmark bivlc --data data --out out --n-bootstrap 100",
+            refused_what_is_broken,
+            pictures_decode,
+        ),
         _target("eval options", corpus.sugarcrepe, blind, files=NOTHING, weight=3, options=True),
         _target("eval instances", projects.instances, instances, weight=2),
         *(

@@ -13,9 +13,10 @@ from small_language_models import cola_folder, vera_folder
 
 from caramel.benchmarks.readers.bivlc import read_bivlc
 from caramel.io.safe_yaml import read_yaml
+from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.columns import SUBTYPES
-from caramel.schemas.evaluation import METRICS
+from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
@@ -229,3 +230,74 @@ def test_trohn_is_made_from_coco_selected_drawn_and_trained_on(pretrained, tmp_p
     metrics = read(METRICS, "evaluate/metrics")
     assert set(metrics["model"]) >= {"base", *steps}
     assert "trohn_img" in (data / "report/report.html").read_text()
+
+
+@pytest.mark.parametrize("negatives", ["true", "false"])
+def test_a_resnet_is_trained_from_scratch_on_coco_with_and_without_negatives(
+    negatives: str, tmp_path: Path
+) -> None:
+    coco = write_coco(tmp_path / "coco", images=20, captions=5)
+    config = json.loads((Path(__file__).parents[2] / "params/rn50.json").read_text())
+    config["vision_cfg"] |= {"image_size": 32, "layers": [1, 1, 1, 1], "width": 8}
+    config["text_cfg"] |= {"width": 32, "heads": 2, "layers": 1}
+    (tmp_path / "rn.json").write_text(json.dumps({**config, "embed_dim": 16}))
+    sets = {
+        "scenes.data_dir": str(coco),
+        "scenes.val_test_frac": "[0.25, 0.0]",
+        "pretrain.model": str(tmp_path / "rn.json"),
+        "pretrain.negatives": negatives,
+        "pretrain.epochs": "2",
+        "pretrain.batch_size": "16",
+        "pretrain.warmup_steps": "1",
+    }
+    (tmp_path / "p").mkdir()
+    project = Project.create(tmp_path / "p", lock=False)
+    options = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+    project.run("caramel", "config", "use", "scratch", *options)
+    project.stages("scenes", "train_writer", "negatives", "pretrain")
+    curve = pd.read_csv(project.folder / "data/base/curves.csv")
+    in_train = (read_table(PAIRS, project.folder / "data/scenes/pairs.parquet")["split"] == "train").sum()
+    assert curve["step"].max() == 2 * (in_train // (8 if negatives == "true" else 16))
+    assert ("accuracy" in set(curve["metric"])) == (negatives == "true")
+    clip = load_checkpoint(project.folder / "data/base")
+    assert clip.vocabulary is None
+    assert clip.config["model_cfg"]["text_cfg"]["vocab_size"] == 49408
+
+
+@pytest.mark.parametrize("profile", ["sugarcrepe_pp", "default"])
+def test_the_tuning_on_sugarcrepe_pp_is_a_stage_that_writes_empty_tables_by_default(
+    profile: str, clip_folder: Path, tmp_path: Path
+) -> None:
+    data = write_sugarcrepe(
+        tmp_path / "sugarcrepe_pp", images=20, rows=10, subtypes=("replace_obj", "swap_att")
+    )
+    for path in data.glob("*.json"):  # in the published form: a list, with a second caption
+        rows = json.loads(path.read_text()).values()
+        path.write_text(
+            json.dumps(
+                [{"id": i, **row, "caption2": f"here is {row['caption']}"} for i, row in enumerate(rows)]
+            )
+        )
+    sets = {
+        "models": f"['{clip_folder}']",
+        "data": str(tmp_path),
+        "images": str(data / "images"),
+        "seeds": "[1]",
+    }
+    sets |= {"epochs": "1", "rows": "2", "warmup_steps": "0"}
+    (tmp_path / "p").mkdir()
+    project = Project.create(tmp_path / "p", lock=False)
+    options = [
+        word for key, value in sets.items() for word in ("--set", f"finetune_sugarcrepe_pp.{key}={value}")
+    ]
+    project.run("caramel", "config", "use", profile, *(options if profile != "default" else []))
+    project.stages("finetune_sugarcrepe_pp")
+    written = project.folder / "data/finetune_sugarcrepe_pp"
+    metrics = read_table(METRICS, written / "metrics.parquet")
+    assert metrics.empty == (profile == "default")
+    assert read_table(SIMILARITIES, written / "similarities.parquet").empty == metrics.empty
+    if profile != "default":
+        models = {f"{clip_folder}/{variant}-1" for variant in ("frozen", "full", "lora")}
+        assert set(metrics["model"]) == models
+        assert {"test60/replace_obj", "test60/swap_att"} <= set(metrics["subset"])
+        assert {"itt", "tot"} <= set(metrics["metric"])

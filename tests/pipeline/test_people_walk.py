@@ -76,8 +76,8 @@ def answer_all(task: Path, judge: Judge) -> None:
             items = client.start()
             while items:
                 item, *items = items
-                holding = [other["item_id"] for other in items]
-                reply = client.answer(item["item_id"], answer(client, item), holding=holding)
+                holding = [other["item_key"] for other in items]
+                reply = client.answer(item["item_key"], answer(client, item), holding=holding)
                 assert reply.status_code == 200, reply.text
                 items += reply.json()["items"]
 

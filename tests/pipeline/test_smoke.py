@@ -42,6 +42,7 @@ STAGES = [
     "image_scores",
     "validate_benchmark",
     "finetune",
+    "finetune_sugarcrepe_pp",
     "evaluate",
     "report",
 ]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,8 @@ from caramel.annotation.accounts import hash_secret
 from caramel.annotation.items import Item, Option, Question
 from caramel.annotation.making.image_keys import ImageKeys
 from caramel.annotation.making.image_tasks import BOTH, NEITHER, NONE
-from caramel.annotation.server import AnnotationApp
-from caramel.annotation.serving import list_hosts, open_socket
+from caramel.annotation.server import AnnotationApp, GetAccounts
+from caramel.annotation.serving import list_origins, open_socket
 from caramel.annotation.store import Answer, AnswerStore
 from caramel.annotation.task_file import TaskSettings, create_task_file
 
@@ -104,17 +105,34 @@ def answer_of(item_id: str, annotator: str, **more: Any) -> Answer:
     return Answer(item_id=item_id, annotator=annotator, **{**values, **more})
 
 
+def list_keys(path: Path) -> dict[str, str]:
+    """Return the key of each item of a task file, by which pages and exported files name it."""
+    with closing(sqlite3.connect(path)) as connection:
+        return dict(connection.execute("SELECT item_id, key FROM items").fetchall())
+
+
 @contextmanager
-def serving(path: Path, accounts: Mapping[str, str] | None = None, port: int = 0) -> Iterator[str]:
+def serving(
+    path: Path,
+    accounts: Mapping[str, str] | None = None,
+    port: int = 0,
+    *,
+    get_accounts: GetAccounts | None = None,
+    public_url: str | None = None,
+) -> Iterator[str]:
     """Serve a task in a thread; yield the origin, such as http://127.0.0.1:4321.
 
     Args:
         accounts: secret by annotator; by default ``me`` with ``SECRET``.
+        get_accounts: in place of ``accounts``.
     """
     store, listener = AnswerStore(path), open_socket("127.0.0.1", port)
     hashes = {name: hash_secret(secret) for name, secret in (accounts or {"me": SECRET}).items()}
     port = listener.getsockname()[1]
-    app = AnnotationApp(store, hashes).build(list_hosts("127.0.0.1", port))
+    store.extend_assignments()
+    app = AnnotationApp(store, get_accounts or (lambda: hashes)).build(
+        list_origins("127.0.0.1", port, public_url)
+    )
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
@@ -134,22 +152,25 @@ class Client:
 
     def __init__(self, origin: str, secret: str = SECRET, page: str = "page-1") -> None:
         self.origin, self.page, self.session = origin, page, requests.Session()
+        self.task_id = ""  # once the page is opened
         self.session.headers["Origin"] = origin
         self.session.get(f"{origin}/", params={"token": secret}, timeout=30)
 
     def send(self, path: str, **body: Any) -> requests.Response:
         """Send a request to the API."""
-        return self.session.post(f"{self.origin}/api/{path}", json={"page": self.page, **body}, timeout=30)
+        return self.session.post(
+            f"{self.origin}/api/{path}", json={"page": self.page, "task_id": self.task_id, **body}, timeout=30
+        )
 
     def start(self) -> list[dict[str, Any]]:
         """Open the page, and return the first items."""
-        self.send("start")
+        self.task_id = self.send("start").json().get("task_id", "")
         items: list[dict[str, Any]] = self.send("next", holding=[]).json()["items"]
         return items
 
     def answer(
-        self, item_id: str, *responses: Any, holding: Sequence[str] = (), **more: Any
+        self, item_key: str, *responses: Any, holding: Sequence[str] = (), **more: Any
     ) -> requests.Response:
         """Answer an item."""
-        body = {"answer_id": f"{self.page}-{item_id}", "seconds": 2.5, "responses": responses, **more}
-        return self.send("answer", item_id=item_id, holding=list(holding), **body)
+        body = {"answer_id": f"{self.page}-{item_key}", "seconds": 2.5, "responses": responses, **more}
+        return self.send("answer", **{"item_key": item_key, "holding": list(holding), **body})

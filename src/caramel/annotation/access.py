@@ -1,7 +1,8 @@
 """Decide which requests the annotation server answers: right host, right origin, known annotator.
 
 - Host: a page of another site whose name resolves to this machine (DNS rebinding) names another host.
-- Origin: a page of another site may send requests, but its browser names the site.
+- Origin: a page of another site may send requests, but its browser names the site. A proxy that ends TLS may name this
+  machine in the header Host, and the public host in Origin.
 - Cookie: it is set once a link with a valid secret was opened; scripts cannot read it (HttpOnly), and browsers do not send
   it with requests that other sites cause (SameSite=Strict).
 """
@@ -9,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -30,7 +32,7 @@ UNKNOWN = "This link is not valid, or no longer. Open the link that you were giv
 
 def name_cookie(request: Request) -> str:
     """Return the cookie's name. Browsers share cookies between the ports of a host, hence the port."""
-    return f"caramel_annotate_{request.url.port or 80}"
+    return f"caramel_annotate_{request.url.port or request.url.scheme}"
 
 
 def get_annotator(request: Request, accounts: Mapping[str, str]) -> str | None:
@@ -42,9 +44,13 @@ def get_annotator(request: Request, accounts: Mapping[str, str]) -> str | None:
 class GuardedAccess:
     """ASGI middleware: refuse requests to other hosts and from other origins, and set the security headers."""
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
-        """Store the application, and the values of the header Host that are answered."""
-        self._app, self._hosts = app, frozenset(hosts)
+    def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
+        """Store the application, and the origins under which browsers reach it."""
+        self._app, self._origins = app, frozenset(origins)
+        schemes = {urlsplit(origin).netloc: urlsplit(origin).scheme for origin in origins}
+        # Behind a proxy that ends TLS the cookie must be `Secure`, also where the proxy names this machine as the host.
+        encrypted = "https" in schemes.values()
+        self._schemes = {host: "https" if encrypted else scheme for host, scheme in schemes.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it with 403 or 415."""
@@ -57,15 +63,15 @@ class GuardedAccess:
             await send(message)
 
         app = self._refuse(Headers(scope=scope), scope["method"]) or self._app
+        scope["scheme"] = self._schemes.get(Headers(scope=scope).get("host", ""), "http")
         await app(scope, receive, send_with_headers)
 
     def _refuse(self, headers: Headers, method: str) -> Response | None:
-        host = headers.get("host", "")
-        if host not in self._hosts:
+        if headers.get("host") not in self._schemes:
             return PlainTextResponse("This host name is not served.", 403)
         if method != "POST":
             return None
-        if headers.get("origin") != f"http://{host}":
+        if headers.get("origin") not in self._origins:
             return PlainTextResponse("Requests from other origins are refused.", 403)
         if headers.get("content-type", "").partition(";")[0] != "application/json":
             return PlainTextResponse("Only JSON is accepted.", 415)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import re
 import secrets
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from caramel.errors import ConfigError, DataError
 from caramel.io.files import write_json
 from caramel.io.readers import read_json
 
+LOGGER = logging.getLogger(__name__)
 _PSEUDONYM = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
 
@@ -59,9 +61,16 @@ def read_accounts(path: Path) -> dict[str, str]:
     Raises:
         DataError: the file is missing or damaged, or holds no account.
     """
+    accounts = _read_annotators(path)
+    if not accounts:
+        raise DataError(f"{str(path)!r} holds no accounts. `caramel annotate accounts` adds some.")
+    return accounts
+
+
+def _read_annotators(path: Path) -> dict[str, str]:
     stored = read_json(path)
     accounts = stored.get("annotators") if isinstance(stored, dict) else None
-    if not isinstance(accounts, dict) or not accounts:
+    if not isinstance(accounts, dict):
         raise DataError(f"{str(path)!r} holds no accounts. `caramel annotate accounts` writes such a file.")
     for name, digest in accounts.items():
         check_pseudonym(name, str(path))
@@ -70,20 +79,98 @@ def read_accounts(path: Path) -> dict[str, str]:
     return accounts
 
 
-def add_accounts(path: Path, names: Sequence[str]) -> dict[str, str]:
+UNREADABLE = "The list of annotators cannot be read at the moment. Tell whoever runs this server."  # without its path
+
+
+class AccountsFile:
+    """The accounts of a file, which is read again once it has changed: who was removed gets in no longer."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the file.
+
+        Raises the errors of ``read_accounts``.
+        """
+        self._path = path
+        # One attribute, so that threads that read the file at the same time cannot mix a stamp with other accounts.
+        self._read: tuple[tuple[int, ...] | None, dict[str, str] | None] = (
+            self._get_stamp(path),
+            read_accounts(path),
+        )
+
+    def __call__(self) -> dict[str, str]:
+        """Return the hashes by pseudonym.
+
+        Raises:
+            DataError: the file has become unreadable, perhaps because it is being written.
+        """
+        stamp = self._get_stamp(self._path)  # before reading: a change in between is seen at the next request
+        known, accounts = self._read
+        if stamp != known:
+            try:
+                accounts = _read_annotators(self._path)
+            except DataError as error:
+                LOGGER.warning("%s Until it is repaired, no annotator gets in.", error)
+                accounts = None
+            self._read = (stamp, accounts)
+        if accounts is None:
+            raise DataError(UNREADABLE)
+        return accounts
+
+    @staticmethod
+    def _get_stamp(path: Path) -> tuple[int, ...] | None:
+        try:
+            state = path.stat()
+        except OSError:
+            return None
+        return state.st_ino, state.st_mtime_ns, state.st_size
+
+
+def add_accounts(path: Path, names: Sequence[str], *, renew: bool = False) -> dict[str, str]:
     """Add accounts to a file, which may be new; return the new secrets by pseudonym. They are stored nowhere.
+
+    Args:
+        renew: give accounts that exist a new secret, in place of the old one.
 
     Raises:
         DataError: a name is no pseudonym, or the file is damaged.
-        ConfigError: a name has an account already, or occurs twice.
+        ConfigError: a name occurs twice or has an account already, or has none that could be renewed.
     """
-    accounts = read_accounts(path) if path.exists() else {}
+    accounts = _read_annotators(path) if path.exists() else {}
     for number, name in enumerate(names):
         check_pseudonym(name, "annotator")
-        if name in accounts or name in names[:number]:
-            raise ConfigError(f"Annotator {name!r} has an account already in {str(path)!r}.")
+        if name in names[:number]:
+            raise ConfigError(f"Annotator {name!r} is named twice.")
+        if not renew and name in accounts:
+            raise ConfigError(
+                f"Annotator {name!r} has an account already in {str(path)!r}. `--renew` replaces the secret."
+            )
+    if renew:
+        _check_known(path, names, accounts)
     new = {name: create_secret() for name in names}
     hashes = {name: hash_secret(secret) for name, secret in new.items()}
-    write_json(path, {"annotators": {**accounts, **hashes}})
-    path.chmod(0o600)
+    _write_annotators(path, {**accounts, **hashes})
     return new
+
+
+def remove_accounts(path: Path, names: Sequence[str]) -> None:
+    """Remove accounts from a file. Answers of their annotators stay.
+
+    Raises:
+        DataError: the file is missing or damaged.
+        ConfigError: a name has no account.
+    """
+    accounts = _read_annotators(path)
+    _check_known(path, names, accounts)
+    _write_annotators(path, {name: digest for name, digest in accounts.items() if name not in names})
+
+
+def _check_known(path: Path, names: Sequence[str], accounts: Mapping[str, str]) -> None:
+    if unknown := [name for name in names if name not in accounts]:
+        raise ConfigError(
+            f"Annotator {unknown[0]!r} has no account in {str(path)!r}. It holds: {', '.join(accounts) or 'none'}."
+        )
+
+
+def _write_annotators(path: Path, accounts: Mapping[str, str]) -> None:
+    write_json(path, {"annotators": dict(accounts)})
+    path.chmod(0o600)

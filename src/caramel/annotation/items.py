@@ -53,6 +53,7 @@ class Item:
     questions: tuple[Question, ...]
     gold: str | None = None  # expected answer, in the form of the table `annotations`
     shuffled: bool = False  # whether the questions come in random order too
+    key: str = ""  # what pages and exported files name the item by; given by the task file
 
     def list_images(self) -> set[str]:
         """Return the keys of all images that the item shows."""
@@ -65,14 +66,14 @@ def format_item(item: Item) -> str:
     return json.dumps({"questions": [asdict(q) for q in item.questions], "shuffled": item.shuffled})
 
 
-def parse_item(item_id: str, content: str, gold: str | None) -> Item:
+def parse_item(item_id: str, content: str, gold: str | None, key: str = "") -> Item:
     """Return the item that ``format_item`` wrote."""
     stored = json.loads(content)
     questions = tuple(
         Question(**{**q, "options": tuple(Option(**option) for option in q["options"])})
         for q in stored["questions"]
     )
-    return Item(item_id, questions, gold, stored["shuffled"])
+    return Item(item_id, questions, gold, stored["shuffled"], key)
 
 
 @dataclass(frozen=True)
@@ -88,9 +89,9 @@ class OrderedItem:
         return json.dumps(next(iter(orders.values())) if len(orders) == 1 else orders)
 
     def describe(self) -> dict[str, Any]:
-        """Return what the page gets: no values and no expected answer."""
+        """Return what the page gets: neither values nor the expected answer, nor the item_id, which may tell it."""
         return {
-            "item_id": self.item.item_id,
+            "item_key": self.item.key,
             "questions": [
                 {
                     "text": q.text,
@@ -116,10 +117,10 @@ class OrderedItem:
         """
         if len(responses) != len(self.questions):
             raise DataError(
-                f"{where}: item {self.item.item_id!r} has {len(self.questions)} questions, but {len(responses)} responses."
+                f"{where}: the item has {len(self.questions)} questions, but {len(responses)} responses."
             )
         answers = {
-            question.name: _decode_response(question, response, f"{where}, item {self.item.item_id!r}")
+            question.name: _decode_response(question, response, where)
             for question, response in zip(self.questions, responses, strict=True)
         }
         return format_answer(answers)

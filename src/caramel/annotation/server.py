@@ -6,6 +6,7 @@ Handlers are plain functions, which Starlette runs in threads: they wait for the
 from __future__ import annotations
 
 import json
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -33,25 +34,31 @@ PREFETCH = 2  # items that a page holds: the current one and the next
 ENTER = (
     '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0;url=/"><title>Opening</title>'
 )
+OTHER_TASK = "Another task is served here now. Reload this page to go on with that one."
+NOT_STORED = (
+    "The server could not store it: its disk is full, or the task file is in use. Tell whoever runs the task."
+)
+LOGGER = logging.getLogger(__name__)  # warnings go to the terminal of the server
+GetAccounts = Callable[[], Mapping[str, str]]  # hash of the secret by annotator, at each request
 Handler = Callable[[Request, str, Mapping[str, Any]], Response]
 
 
 class AnnotationApp:
     """The handlers of one task, with the page that each annotator has open."""
 
-    def __init__(self, store: AnswerStore, accounts: Mapping[str, str]) -> None:
+    def __init__(self, store: AnswerStore, get_accounts: GetAccounts) -> None:
         """Store what the handlers use.
 
         Args:
-            accounts: hash of the secret by annotator.
+            get_accounts: returns the hash of the secret by annotator. They may change while the task is served.
         """
-        self.store, self.accounts = store, accounts
+        self.store, self._get_accounts = store, get_accounts
         self._images = TaskImages(store.locate_image)
         self._pages: dict[str, str] = {}  # annotator -> page that was opened last
         self._lock = threading.Lock()
 
-    def build(self, hosts: Sequence[str]) -> Starlette:
-        """Return the application, which answers to these values of the header Host."""
+    def build(self, origins: Sequence[str]) -> Starlette:
+        """Return the application, which browsers reach under these origins."""
         routes = [
             Route("/", self.show_page),
             Route("/page.css", lambda _: FileResponse(PAGE / "page.css")),
@@ -62,28 +69,39 @@ class AnnotationApp:
             Route("/api/answer", self._accept(self.take_answer), methods=["POST"]),
             Route("/api/undo", self._accept(self.undo), methods=["POST"]),
         ]
-        guard = Middleware(GuardedAccess, hosts=hosts)
-        return Starlette(routes=routes, middleware=[guard], max_body_size=MAX_BODY)
+        guard = Middleware(GuardedAccess, origins=origins)
+        # Handlers turn their own errors into replies, so that this one is of the accounts: pages try again after a 503.
+        handlers: Any = {DataError: lambda _, error: JSONResponse({"error": str(error)}, 503)}
+        return Starlette(
+            routes=routes, middleware=[guard], exception_handlers=handlers, max_body_size=MAX_BODY
+        )
 
     def show_page(self, request: Request) -> Response:
         """Return the page. A link's secret is exchanged for a cookie, so that it leaves the address bar."""
         secret = request.query_params.get("token")
-        if secret is not None and find_annotator(self.accounts, secret):
+        if secret is not None and find_annotator(self._get_accounts(), secret):
             response = HTMLResponse(ENTER)
-            response.set_cookie(name_cookie(request), secret, httponly=True, samesite="strict")
+            response.set_cookie(
+                name_cookie(request),
+                secret,
+                httponly=True,
+                samesite="strict",
+                secure=request.url.scheme == "https",
+            )
             return response
-        if secret is not None or get_annotator(request, self.accounts) is None:
+        if secret is not None or get_annotator(request, self._get_accounts()) is None:
             return PlainTextResponse(UNKNOWN, 403)
         return FileResponse(PAGE / "index.html")
 
     def show_image(self, request: Request) -> Response:
         """Return an image of the task, or 404 if it is unknown or cannot be read."""
-        if get_annotator(request, self.accounts) is None:
+        if get_annotator(request, self._get_accounts()) is None:
             return PlainTextResponse(UNKNOWN, 403)
         try:
             data = self._images.read(request.path_params["key"])
         except DataError as error:
-            return PlainTextResponse(str(error), 404)
+            LOGGER.warning("%s", error)  # names folders of this machine
+            return PlainTextResponse("This image cannot be read.", 404)
         headers = {"Cache-Control": "private, max-age=86400"}
         return Response(data, media_type=detect_media_type(data), headers=headers)
 
@@ -95,6 +113,7 @@ class AnnotationApp:
         return JSONResponse(
             {
                 "task": settings.task,
+                "task_id": settings.task_id,
                 "guideline": settings.guideline,
                 "version": settings.guideline_hash,
                 "annotator": annotator,
@@ -109,7 +128,7 @@ class AnnotationApp:
 
     def take_answer(self, request: Request, annotator: str, body: Mapping[str, Any]) -> Response:
         """Store an answer, and then return further items. A page that was replaced still gets its answer stored."""
-        item = self.store.get_item(_read_text(body, "item_id", 4000), annotator)
+        item = self.store.get_item(_read_text(body, "item_key", 100), annotator)
         skipped = body.get("skipped")
         answer = Answer(
             answer_id=_read_text(body, "answer_id", 100),
@@ -123,10 +142,10 @@ class AnnotationApp:
         return self._give(annotator, body, new=self.store.add_answer(answer))
 
     def undo(self, request: Request, annotator: str, body: Mapping[str, Any]) -> Response:
-        """Withdraw the last answer, and return its item."""
+        """Withdraw an answer, and return its item."""
         if self._is_replaced(annotator, body):
             return JSONResponse({"replaced": True}, 409)
-        item = self.store.undo_answer(annotator)
+        item = self.store.undo_answer(annotator, _read_text(body, "answer_id", 100))
         return JSONResponse(
             {"item": item and item.describe(), **self._describe_progress(annotator)},
         )
@@ -136,8 +155,8 @@ class AnnotationApp:
             return JSONResponse({"replaced": True, **more}, 409)
         holding = body.get("holding")
         if not isinstance(holding, list) or not all(isinstance(name, str) for name in holding[:10]):
-            raise DataError("`holding` must be a list of item ids.")
-        items = self.store.give_items(annotator, holding[:10], PREFETCH)
+            raise DataError("`holding` must be a list of keys of items.")
+        items = self.store.give_items(annotator, self.store.find_item_ids(holding[:10]), PREFETCH)
         return JSONResponse(
             {"items": [item.describe() for item in items], **more, **self._describe_progress(annotator)}
         )
@@ -155,16 +174,19 @@ class AnnotationApp:
         """Return an endpoint that calls a handler with annotator and JSON body, and turns errors into replies."""
 
         async def answer_request(request: Request) -> Response:
-            annotator = get_annotator(request, self.accounts)
+            annotator = get_annotator(request, self._get_accounts())
             if annotator is None:
                 return JSONResponse({"error": UNKNOWN}, 403)
             try:
                 body = json.loads(await request.body())
                 if not isinstance(body, dict):
                     raise DataError("The request must be a JSON object.")
+                if handle != self.start and body.get("task_id") != self.store.settings.task_id:
+                    return JSONResponse({"error": OTHER_TASK, "other_task": True}, 412)
                 return await run_in_threadpool(handle, request, annotator, body)
             except ResourceError as error:
-                return JSONResponse({"error": str(error)}, 507)
+                LOGGER.warning("%s", error)
+                return JSONResponse({"error": NOT_STORED}, 507)
             except (DataError, ValueError, RecursionError) as error:
                 return JSONResponse({"error": str(error)}, 422)
 

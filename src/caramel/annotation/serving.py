@@ -4,35 +4,61 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Mapping
+from collections.abc import Sequence
+from urllib.parse import urlsplit
 
-from caramel.annotation.server import AnnotationApp
+from caramel.annotation.server import AnnotationApp, GetAccounts
 from caramel.annotation.store import AnswerStore
 from caramel.errors import ConfigError, ResourceError
 
 LOOPBACK = "127.0.0.1"
+DEFAULT_PORTS = {"http": 80, "https": 443}  # browsers leave them out
 
 
-def list_hosts(address: str, port: int) -> list[str]:
-    """Return the values of the header Host that a server on an address answers.
+def list_origins(address: str, port: int, public_url: str | None = None) -> list[str]:
+    """Return the origins under which browsers reach a server; the first one is for the link.
+
+    Args:
+        public_url: the origin of a tunnel or proxy in front of the server.
 
     Raises:
-        ConfigError: the address is a wildcard, which names no host that could be checked.
+        ConfigError: the address is a wildcard, which names no host that could be checked, or the URL is more than an origin.
     """
+    public = [_parse_public_url(public_url)] if public_url else []
+    return [*public, *(_format_origin("http", name, port) for name in _list_names(address))]
+
+
+def _list_names(address: str) -> list[str]:
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
-        return [f"{address}:{port}"]
+        return [address.lower()]
     if parsed.is_unspecified:
         raise ConfigError(
             f"--share-on {address} would serve on all addresses. Give the one address under which annotators reach this "
             "machine."
         )
-    names = [
-        f"[{address}]" if parsed.version == 6 else address,
-        *(["localhost"] if parsed.is_loopback else []),
-    ]
-    return [f"{name}:{port}" for name in names]
+    return [str(parsed), *(["localhost"] if parsed.is_loopback else [])]
+
+
+def _parse_public_url(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        scheme, host, port = parts.scheme, parts.hostname, parts.port
+    except ValueError as error:
+        raise ConfigError(f"--public-url {url!r} is no URL: {error}.") from error
+    more = parts.path.strip("/") or parts.query or parts.fragment or parts.username or parts.password
+    if scheme not in DEFAULT_PORTS or not host or more:
+        raise ConfigError(
+            f"--public-url {url!r} must be http:// or https://, a host and perhaps a port, such as "
+            "https://annotate.example.org. The page cannot be served below a path."
+        )
+    return _format_origin(scheme, host, port or DEFAULT_PORTS[scheme])
+
+
+def _format_origin(scheme: str, host: str, port: int) -> str:
+    name = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{name}" if port == DEFAULT_PORTS[scheme] else f"{scheme}://{name}:{port}"
 
 
 def open_socket(address: str, port: int) -> socket.socket:
@@ -56,20 +82,20 @@ def open_socket(address: str, port: int) -> socket.socket:
 
 
 def serve_task(
-    store: AnswerStore, accounts: Mapping[str, str], listener: socket.socket, address: str
+    store: AnswerStore, get_accounts: GetAccounts, listener: socket.socket, origins: Sequence[str]
 ) -> None:
     """Serve a task until the process is interrupted.
 
     Args:
         store: the task's items and answers.
-        accounts: hash of the secret by annotator.
+        get_accounts: returns the hash of the secret by annotator.
         listener: a listening socket.
-        address: its address or host name, as annotators write it.
+        origins: see ``list_origins``.
     """
     import uvicorn
 
-    port = listener.getsockname()[1]
-    app = AnnotationApp(store, accounts).build(list_hosts(address, port))
+    store.extend_assignments()
+    app = AnnotationApp(store, get_accounts).build(origins)
     # No access log: it would hold the secrets of links. No proxy: its headers could name any host.
     config = uvicorn.Config(
         app,

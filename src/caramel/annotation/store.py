@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from caramel.annotation.items import Item, OrderedItem, order_item, parse_item
-from caramel.annotation.task_file import open_task_file, read_items, read_settings
+from caramel.annotation.task_file import TaskSettings, open_task_file, read_items, read_settings
 from caramel.errors import DataError, ResourceError
 from caramel.utils.hashing import compute_stable_keys
 
@@ -27,7 +27,7 @@ _OUT = "SELECT 1 FROM assignments o WHERE o.item_id = i.item_id AND o.annotator 
 _RESUME = f"""SELECT i.item_id FROM items i JOIN assignments o ON o.item_id = i.item_id AND o.annotator = :me
     WHERE (i.role <> 'item' OR i.answered + (SELECT count(*) FROM assignments x WHERE x.item_id = i.item_id
         AND x.annotator <> :me AND x.given_at > o.given_at AND x.given_at > :live) < i.overlap)
-    AND NOT EXISTS ({_ANSWERED}) ORDER BY i.role = 'item', o.given_at, i.position"""
+    AND NOT EXISTS ({_ANSWERED}) ORDER BY i.role <> 'qualification', o.given_at, i.position"""
 _OF_ROLE = f"""SELECT i.item_id FROM items i WHERE i.role = :role AND NOT EXISTS ({_ANSWERED}) AND NOT EXISTS ({_OUT})
     ORDER BY i.position"""
 # Items with some answers come first, so that those that are complete grow in number.
@@ -36,7 +36,12 @@ _FRESH = f"""SELECT i.item_id FROM items i WHERE i.role = 'item' AND i.answered 
     AND NOT EXISTS ({_ANSWERED}) AND NOT EXISTS ({_OUT}) ORDER BY i.answered DESC, i.position LIMIT 1"""
 # Items that only others hold: they come back when answered or expired.
 _WAITING = f"SELECT 1 FROM items i WHERE i.role = 'item' AND i.answered < i.overlap AND NOT EXISTS ({_ANSWERED}) LIMIT 1"
-FULL = "database or disk is full"
+_LAST = """SELECT answer_id FROM answers a JOIN items i ON i.item_id = a.item_id
+    WHERE a.annotator = ? AND NOT withdrawn AND role <> 'qualification' ORDER BY number DESC LIMIT 1"""
+CURES = {
+    "database or disk is full": "Free some space there.",
+    "database is locked": "Another process writes it. Try again.",
+}
 
 
 @dataclass(frozen=True)
@@ -58,8 +63,9 @@ class Progress:
     """What an annotator has done, and the whole task."""
 
     answered: int  # answers of this annotator, skipped ones included
-    stored: int  # answers that count, of all annotators
-    wanted: int
+    stored: int  # answers that count, of all annotators; to gold items, too, which would show otherwise
+    wanted: int  # with gold items: about
+    last_answer: str | None  # answer_id of the one that undo would withdraw
     state: str  # open, waiting (others hold the rest), done, or failed (the qualification)
 
 
@@ -67,7 +73,7 @@ class AnswerStore:
     """The answers of one task file, for any number of threads."""
 
     def __init__(self, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
-        """Open the task file. Assignments of an earlier process start anew.
+        """Open the task file.
 
         Args:
             clock: seconds that only grow.
@@ -77,12 +83,17 @@ class AnswerStore:
         self.path, self._clock, self._lock = path, clock, threading.Lock()
         self._connection = open_task_file(path)
         self.settings = read_settings(self._connection)
-        with self._begin_transaction() as database:  # another boot's clock means nothing in this one
-            database.execute("UPDATE assignments SET given_at = ?", (clock(),))
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+    def extend_assignments(self) -> None:
+        """Let the assignments of an earlier server count from now on, in their order: its clock may be another boot's."""
+        with self._begin_transaction() as database:
+            (latest,) = database.execute("SELECT max(given_at) FROM assignments").fetchone()
+            if latest is not None:
+                database.execute("UPDATE assignments SET given_at = given_at + ?", (self._clock() - latest,))
 
     def give_items(self, annotator: str, holding: Collection[str], count: int) -> list[OrderedItem]:
         """Return further items for an annotator, and note that they are out.
@@ -110,14 +121,24 @@ class AnswerStore:
         with self._lock:
             return read_items(self._connection)
 
-    def get_item(self, item_id: str, annotator: str) -> OrderedItem:
+    def find_item_ids(self, item_keys: Collection[str]) -> list[str]:
+        """Return the item_id of each key that the task has."""
+        with self._lock:
+            marks = ", ".join("?" * len(item_keys))
+            rows = self._connection.execute(f"SELECT item_id FROM items WHERE key IN ({marks})", [*item_keys])
+            return [name for (name,) in rows]
+
+    def get_item(self, item_key: str, annotator: str) -> OrderedItem:
         """Return an item as this annotator sees it.
 
         Raises:
             DataError: the task has no such item.
         """
+        names = self.find_item_ids([item_key])
+        if not names:
+            raise DataError(f"The task has no item {item_key!r}: the answer is to another task.")
         with self._lock:
-            return self._order(self._connection, item_id, annotator)
+            return self._order(self._connection, names[0], annotator)
 
     def add_answer(self, answer: Answer) -> bool:
         """Store an answer; return whether it is new.
@@ -144,24 +165,29 @@ class AnswerStore:
                 for answer in answers
             )
 
-    def undo_answer(self, annotator: str) -> OrderedItem | None:
-        """Withdraw the annotator's last answer and return its item; None if there is none.
+    def undo_answer(self, annotator: str, answer_id: str) -> OrderedItem | None:
+        """Withdraw an answer of the annotator and return its item; None if there is nothing to answer again.
 
-        Answers to qualification items stay. The withdrawn row stays in the file.
+        A repeated call returns the item and changes nothing: the reply to the first one may have been lost. Answers to
+        qualification items stay. The withdrawn row stays in the file.
         """
         with self._begin_transaction() as database:
             row = database.execute(
-                "SELECT number, a.item_id FROM answers a JOIN items i ON i.item_id = a.item_id "
-                "WHERE annotator = ? AND NOT withdrawn AND role <> 'qualification' ORDER BY number DESC LIMIT 1",
-                (annotator,),
+                "SELECT number, a.item_id, withdrawn FROM answers a JOIN items i ON i.item_id = a.item_id "
+                "WHERE annotator = ? AND answer_id = ? AND role <> 'qualification'",
+                (annotator, answer_id),
             ).fetchone()
             if row is None:
                 return None
-            database.execute("UPDATE answers SET withdrawn = 1 WHERE number = ?", (row[0],))
-            database.execute(
-                "INSERT OR REPLACE INTO assignments VALUES (?, ?, ?)", (row[1], annotator, self._clock())
-            )
-            return self._order(database, row[1], annotator)
+            number, name, withdrawn = row
+            if not withdrawn:
+                database.execute("UPDATE answers SET withdrawn = 1 WHERE number = ?", (number,))
+                database.execute(
+                    "INSERT OR REPLACE INTO assignments VALUES (?, ?, ?)", (name, annotator, self._clock())
+                )
+            elif _has_answered(database, name, annotator):
+                return None
+            return self._order(database, name, annotator)
 
     def measure_progress(self, annotator: str) -> Progress:
         """Return counts for an annotator and for the whole task."""
@@ -170,14 +196,13 @@ class AnswerStore:
             (answered,) = database.execute(
                 "SELECT count(*) FROM answers WHERE annotator = ? AND NOT withdrawn", (annotator,)
             ).fetchone()
-            stored, wanted = database.execute(
-                "SELECT total(min(answered, overlap)), total(overlap) FROM items WHERE role = 'item'"
-            ).fetchone()
+            stored, wanted = _measure_whole(database, self.settings)
+            last = database.execute(_LAST, (annotator,)).fetchone()
             failed = _has_failed(database, annotator, self.settings.pass_mark)
             waiting = database.execute(_WAITING, {"me": annotator}).fetchone()
             out = database.execute(_RESUME, {"me": annotator, "live": self._get_expiry()}).fetchone()
         state = "failed" if failed else "open" if out else "waiting" if waiting else "done"
-        return Progress(answered, int(stored), int(wanted), state)
+        return Progress(answered, stored, wanted, last and last[0], state)
 
     def locate_image(self, key: str) -> tuple[Path, str] | None:
         """Return the table `images` and the image_id of a key; None if the task has no such image."""
@@ -221,10 +246,8 @@ class AnswerStore:
 
     def _order(self, database: sqlite3.Connection, item_id: str, annotator: str) -> OrderedItem:
         row = database.execute(
-            "SELECT item_id, content, gold FROM items WHERE item_id = ?", (item_id,)
+            "SELECT item_id, content, gold, key FROM items WHERE item_id = ?", (item_id,)
         ).fetchone()
-        if row is None:
-            raise DataError(f"{str(self.path)!r} has no item {item_id!r}: the answer is to another task.")
         return order_item(parse_item(*row), annotator, self.settings.seed)
 
     @contextmanager
@@ -243,13 +266,34 @@ class AnswerStore:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 if isinstance(error, sqlite3.OperationalError):
-                    cure = (
-                        "Free some space there."
-                        if FULL in str(error)
-                        else "Check the disk and its permissions."
-                    )
+                    cure = CURES.get(str(error), "Check the disk and its permissions.")
                     raise ResourceError(f"{str(self.path)!r} cannot be written: {error}. {cure}") from error
                 raise
+
+
+def _has_answered(database: sqlite3.Connection, item_id: str, annotator: str) -> bool:
+    sql = "SELECT 1 FROM answers WHERE item_id = ? AND annotator = ? AND NOT withdrawn"
+    return database.execute(sql, (item_id, annotator)).fetchone() is not None
+
+
+def _measure_whole(database: sqlite3.Connection, settings: TaskSettings) -> tuple[int, int]:
+    """Return stored and wanted answers of the whole task.
+
+    Answers to gold items count, so that each answer moves the counter. How many of them there will be is an estimate, which is
+    why the counter reaches its end only with the last item.
+    """
+    stored, wanted = database.execute(
+        "SELECT total(min(answered, overlap)), total(overlap) FROM items WHERE role = 'item'"
+    ).fetchone()
+    items, answers = database.execute(
+        "SELECT count(*), total(answered) FROM items WHERE role = 'gold'"
+    ).fetchone()
+    if not items:
+        return int(stored), int(wanted)
+    (people,) = database.execute("SELECT count(DISTINCT annotator) FROM answers").fetchone()
+    expected = min(wanted // max(1, settings.gold_every - 1), items * max(people, settings.overlap))
+    total = int(wanted + expected)
+    return (total if stored == wanted else min(int(stored + answers), total - 1)), total
 
 
 def _has_same_answer(database: sqlite3.Connection, answer: Answer) -> bool:
@@ -285,7 +329,7 @@ def _insert_answer(database: sqlite3.Connection, answer: Answer, *, given: bool)
         return False
     out = database.execute("DELETE FROM assignments WHERE item_id = ? AND annotator = ?", (name, annotator))
     if given and not out.rowcount:
-        raise DataError(f"Item {name!r} was not given to {annotator!r}.")
+        raise DataError(f"The item was not given to {annotator!r}.")
     at = answer.answered_at or datetime.now(UTC).isoformat(timespec="milliseconds")
     database.execute(
         "INSERT INTO answers (answer_id, item_id, annotator, answer, skipped, seconds, answered_at, display_order) "

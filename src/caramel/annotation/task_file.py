@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from caramel.annotation.guidelines import hash_guideline
@@ -27,6 +28,7 @@ CREATE TABLE images (  -- key: SHA-256 of the encoded image
 ) STRICT;
 CREATE TABLE items (
     item_id TEXT PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,  -- what pages and exported files name the item by: item_id may tell the answer
     role TEXT NOT NULL CHECK (role IN ('item', 'gold', 'qualification')),
     overlap INTEGER NOT NULL,  -- answers that are wanted
     position INTEGER NOT NULL,
@@ -75,6 +77,8 @@ class TaskSettings:
     lease_minutes: float = 10.0  # after which an item that was given out comes back
     gold_every: int = 10  # one item in so many is a gold item
     pass_mark: float = 0.8  # share of qualification items to answer right
+    # Random: browsers keep unsent answers by it, and tasks may have equal instructions and items.
+    task_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
     def guideline_hash(self) -> str:
@@ -137,7 +141,9 @@ def _write_task(
         role = roles.get(item.item_id, "item")
         overlap = settings.overlap if judged < shared else 1
         judged += role == "item"
-        rows.append((item.item_id, role, overlap, position, format_item(item), item.gold))
+        rows.append(
+            (item.item_id, secrets.token_hex(8), role, overlap, position, format_item(item), item.gold)
+        )
     try:
         with closing(sqlite3.connect(new)) as connection, connection:
             connection.executescript(SCHEMA)
@@ -151,7 +157,7 @@ def _write_task(
                     if key in used
                 ],
             )
-            connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, 0)", rows)
+            connection.executemany("INSERT INTO items VALUES (?, ?, ?, ?, ?, ?, ?, 0)", rows)
     except sqlite3.OperationalError as error:
         raise ResourceError(f"{str(path)!r} cannot be written: {error}. Free some space there.") from error
 
@@ -197,6 +203,6 @@ def read_settings(connection: sqlite3.Connection) -> TaskSettings:
 def read_items(connection: sqlite3.Connection) -> list[Item]:
     """Return the items to be judged, gold items among them, in the task's order."""
     rows = connection.execute(
-        "SELECT item_id, content, gold FROM items WHERE role <> 'qualification' ORDER BY position"
+        "SELECT item_id, content, gold, key FROM items WHERE role <> 'qualification' ORDER BY position"
     )
     return [parse_item(*row) for row in rows]

@@ -22,6 +22,7 @@ from caramel.cli.options import (
 from caramel.cli.output import add_json_option, echo, print_json
 from caramel.errors import DataError
 from caramel.io.files import forbid_overwriting_inputs, write_csv
+from caramel.io.output_paths import remove_file
 
 REFERENCE_MODEL = "CLIP ViT-B/32"  # its published accuracy is printed beside the audit's
 TOPICS = "topics.csv"  # the file in --out
@@ -187,6 +188,9 @@ def audit_path(
     data_set = read_rows(path, images=images, name=format_name)
     for note in data_set.notes:
         echo(note, err=True)
+    found_topics = (
+        None if topics is None else find_topics(data_set.rows, topics=topics, seed=cross_validation.seed)
+    )
     result = audit_data_set(
         data_set,
         scorers=attack.scorers or list_default_scorers(attack.encoder),
@@ -209,8 +213,10 @@ def audit_path(
     echo(format_audit(result, beside=beside, beside_name=beside_name))
     limit = output.TOLERATED if thresholds.max_accuracy is None else thresholds.max_accuracy
     output.write_audit(result, out, limit=limit)
-    if topics is not None:
-        write_csv(out / TOPICS, find_topics(result.rows, topics=topics, seed=cross_validation.seed))
+    if found_topics is None:
+        remove_file(out / TOPICS)
+    else:
+        write_csv(out / TOPICS, found_topics)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
     worst, judged = judge_accuracy(result, limit)[0]
     is_undecided = thresholds.max_accuracy is not None and judged.state == "undecided"

@@ -24,6 +24,7 @@ from caramel.cli.compare import compare_runs
 from caramel.cli.config import config_group, use_profile
 from caramel.cli.correct_score import correct_scores
 from caramel.cli.crepe import crepe_group
+from caramel.cli.detect import detect_synthetic_items
 from caramel.cli.diff import print_version_diff
 from caramel.cli.doctor import diagnose_project
 from caramel.cli.estimate_cost import estimate_caption_cost
@@ -59,6 +60,7 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
         write_results_table,
         correct_scores,
         explore_results,
+        detect_synthetic_items,
         reproduce_tables,
         run_study,
     ),

@@ -113,7 +113,7 @@ def evaluate_models(
 
     check_model_addresses(models)
     models = tuple(map(resolve_spec, models))
-    sources = _locate_sources(benchmarks, data, images, missing)
+    sources = locate_sources(benchmarks, data, images, missing)
     if errata is not None:
         sources = [_add_errata(sources, errata)]
     if dry_run:
@@ -132,7 +132,7 @@ def evaluate_models(
     print_json({"out": out, "limit": limit, "metrics": list_records(result.metrics)})
 
 
-def _locate_sources(
+def locate_sources(
     benchmarks: str, data: Path, images: Path | None, missing: Literal["fail", "skip"]
 ) -> list[BenchmarkSource]:
     """Return where each benchmark's files are; see ``locate_benchmark``.

@@ -11,6 +11,7 @@ from caramel.cli.options import FOLDER, add_bootstrap_options
 from caramel.cli.output import echo
 from caramel.errors import ConfigError
 from caramel.io.files import forbid_overwriting_inputs, write_csv
+from caramel.io.output_paths import remove_file
 from caramel.utils.resampling import Bootstrap
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def compute_metrics(
     notes = result.attrs["notes"]
     if corrections is None:
         echo(format_metrics(result))
+        remove_file(out / ERRATA)
     else:
         chosen = ErrataFilter(corrections)
         before = result

@@ -25,6 +25,7 @@ from caramel.config.sections.captions import (
     TrainWriter,
     ValidateCaptions,
 )
+from caramel.config.sections.crepe import Crepe
 from caramel.config.sections.images import (
     Assemble,
     FilterImages,
@@ -34,7 +35,7 @@ from caramel.config.sections.images import (
     ValidateBenchmark,
 )
 from caramel.config.sections.results import Evaluate, Report, Run, Study
-from caramel.config.sections.training import Finetune, Pretrain
+from caramel.config.sections.training import Finetune, FinetuneSugarcrepePp, Pretrain
 from caramel.errors import ConfigError, format_items
 from caramel.io.safe_yaml import read_yaml, refuse_secrets
 
@@ -60,9 +61,11 @@ class Config(Section):
     image_scores: ImageScores
     validate_benchmark: ValidateBenchmark
     finetune: Finetune
+    finetune_sugarcrepe_pp: FinetuneSugarcrepePp | None
     evaluate: Evaluate
     report: Report
     study: Study
+    crepe: Crepe
 
 
 def parse_config(raw: Mapping[str, Any], where: str) -> Config:

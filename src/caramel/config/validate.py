@@ -91,6 +91,9 @@ def iter_unmet_names(config: Config) -> Iterator[str]:
             yield from _iter_missing(key, SCORERS, spec)
     if select and select.similarity is not None:
         yield from _iter_missing("select_negatives.similarity", FAMILIES, select.similarity)
+    if tuned := config.finetune_sugarcrepe_pp:
+        for spec in tuned.models:
+            yield from _iter_missing("finetune_sugarcrepe_pp.models", FAMILIES, spec)
     for spec in evaluate.models:
         yield from _iter_missing("evaluate.models", FAMILIES, spec)
     for name in evaluate.benchmarks:

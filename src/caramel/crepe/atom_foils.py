@@ -67,9 +67,11 @@ def is_false_change(captioned: CaptionedGraph, words: Thesaurus, position: Graph
 def _is_bound(captioned: CaptionedGraph, node: int) -> bool:
     """Return whether a noun is bound to other words: "a statue of a horse", "a truck next to other trucks".
 
-    A pronoun binds, too: "a man brushing his teeth".
+    A pronoun binds, too: "a man brushing his teeth", and a second object of the same name: "another truck".
     """
     graph = captioned.graph
+    if node in graph.list_namesakes():
+        return True
     has_complement = any(edge.subject == node and edge.name == "of" for edge in graph.edges)
     name = graph.nodes[node].name
     has_other = any(

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from caramel.interfaces.scene_graph import GraphPosition, SceneGraph
 from caramel.sources.captions.words import choose_article
 from caramel.utils.text import is_word_character
 
+# There are at most 12 atoms in a caption.
+ORDINALS = (
+    "first",
+    "second",
+    "third",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "ninth",
+    "tenth",
+    "eleventh",
+    "twelfth",
+)
 Span = tuple[int, int]  # text[start:end]
 
 
@@ -41,9 +56,9 @@ def write_template_caption(graph: SceneGraph) -> Caption:
     The rest is joined by "and a".
 
     An object that was named before is named again with "the". Example: "tall and blue boy on green grass and
-    a bench".
+    a bench". The second object of a name is "another": "window above another window", then "the second window".
     """
-    writer, named = _CaptionBuilder(), set[int]()
+    writer, named = _CaptionBuilder(), dict[int, None]()
     last = -1
     for number, edge in enumerate(graph.edges):
         if edge.subject != last:
@@ -62,15 +77,20 @@ def write_template_caption(graph: SceneGraph) -> Caption:
 
 
 def _write_name(
-    writer: _CaptionBuilder, graph: SceneGraph, number: int, named: set[int], loose: bool
+    writer: _CaptionBuilder, graph: SceneGraph, number: int, named: dict[int, None], loose: bool
 ) -> None:
+    """Write an object; ``named`` has the objects so far, in their order."""
     node = graph.nodes[number]
+    namesakes = [other for other in named if graph.nodes[other].name == node.name]
     if number in named:
-        writer.add_text("the")
+        has_twin = number in graph.list_namesakes()
+        writer.add_text(f"the {ORDINALS[namesakes.index(number)]}" if has_twin else "the")
         writer.add_text(node.name, GraphPosition("obj", number))
         return
-    named.add(number)
-    if loose:
+    named[number] = None
+    if namesakes:
+        writer.add_text("another")
+    elif loose:
         writer.add_text(choose_article(node.attributes[0] if node.attributes else node.name))
     for rank, word in enumerate(node.attributes):
         if rank:
@@ -82,9 +102,11 @@ def _write_name(
 def locate_atoms(text: str, graph: SceneGraph) -> Caption | str:
     """Return a caption with the positions of its atoms, or the first word that it omits: CREPE's coverage check.
 
-    Objects have different names. An attribute is searched directly before its object, then after it. A
-    relation is searched between its ends, then anywhere. No two atoms have the same position.
+    An attribute is searched directly before its object, then after it. A relation is searched between its ends,
+    then anywhere. No two atoms have the same position. Each of several objects of one name has one occurrence of
+    it, the one after its attribute if there is one.
     """
+    namesakes = graph.list_namesakes()
     spans: dict[GraphPosition, tuple[Span, ...]] = {}
     for position, word in sorted(
         graph.list_positions().items(), key=lambda item: (item[0].atom_type != "obj", -len(item[1]))
@@ -98,7 +120,11 @@ def locate_atoms(text: str, graph: SceneGraph) -> Caption | str:
         if not free:
             return word
         if position.atom_type == "obj":
-            spans[position] = tuple(free)
+            occurrences = tuple(free)
+            if position.owner in namesakes:
+                attributes = graph.nodes[position.owner].attributes
+                occurrences = (next((s for s in free if _has_ending(text[: s[0]], attributes)), free[0]),)
+            spans[position] = occurrences
         elif position.atom_type == "att":
             noun = spans[GraphPosition("obj", position.owner)][0]
             before = [s for s in free if s[1] <= noun[0]]
@@ -109,6 +135,11 @@ def locate_atoms(text: str, graph: SceneGraph) -> Caption | str:
             between = [s for s in free if ends[0][1] <= s[0] and s[1] <= ends[1][0]]
             spans[position] = ((between or free)[0],)
     return Caption(text, spans)
+
+
+def _has_ending(text: str, words: Sequence[str]) -> bool:
+    """Return whether the last words of a text are one of some words."""
+    return any(re.search(rf"(?<!\w){re.escape(word)}\s+$", text, re.IGNORECASE) for word in words)
 
 
 def find_word_spans(text: str, word: str) -> list[Span]:

@@ -23,7 +23,7 @@ from caramel.errors import DataError
 from caramel.interfaces.scene_graph import Atom, AtomType, Edge, Node, SceneGraph
 from caramel.io.files import write_atomically
 from caramel.io.readers import iter_csv_rows, iter_json_lines, iter_lines, iter_parquet_rows, open_parquet
-from caramel.io.validators import read_optional_text
+from caramel.io.validators import format_value, read_optional_text
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.registry import GRAPH_PARSERS
 from caramel.runtime.ray.file_transfer import LocalFile
@@ -36,7 +36,7 @@ SCHEMA = pa.schema([("item", pa.string()), ("count", pa.int64())])
 NAME, VOCABULARY = "index.parquet", "vocabulary.json"
 # folders beside the index for the intermediate files of a run
 FOLDERS = SHARDS, COUNTS = "captions", "counts"
-SUFFIXES = (".txt", ".csv", ".jsonl", ".parquet")
+SUFFIXES = (".txt", ".tsv", ".csv", ".jsonl", ".parquet")
 _BETWEEN = "\x1f"  # separates the words of an item, which never contain it
 
 
@@ -52,9 +52,9 @@ def build_index(
     """Write ``index.parquet``: each atom and compound of a corpus, and how many captions contain it, by name.
 
     Args:
-        corpus: file of captions: .txt (one per line), .csv, .jsonl or .parquet.
+        corpus: file of captions: .txt (one per line), .tsv, .csv, .jsonl or .parquet.
         atoms: words to search for: the words of the test set.
-        column: name of the caption column.
+        column: name of the caption column; its number, from 1, in a .tsv without a header.
         folder: folder for the index, the shards of the corpus and their counts.
         size: captions per shard; several shards are parsed in parallel on all cores, or on the cluster at
             RAY_ADDRESS.
@@ -177,6 +177,11 @@ def count_seen_items(index: Path, graphs: Iterable[SceneGraph]) -> dict[str, int
     return item_counts
 
 
+def split_item(item: str) -> tuple[str, ...]:
+    """Return the atom (type and word) or the compound (its words) of an item's name."""
+    return tuple(item.split(_BETWEEN))
+
+
 def read_seen_atoms(index: Path) -> frozenset[Atom]:
     """Return the atoms that the corpus of an index contains."""
     atom_types = get_args(AtomType)
@@ -219,6 +224,9 @@ def _iter_captions(path: Path, column: str) -> Iterator[str]:
     if path.suffix == ".txt":
         yield from (line.strip() for line in iter_lines(path) if line.strip())
         return
+    if path.suffix == ".tsv":
+        yield from _iter_tsv_captions(path, column)
+        return
     rows = (
         iter_json_lines(path)
         if path.suffix == ".jsonl"
@@ -232,6 +240,32 @@ def _iter_captions(path: Path, column: str) -> Iterator[str]:
         text = read_optional_text(row, column, where)
         if text is not None and text.strip():
             yield text
+
+
+def _iter_tsv_captions(path: Path, column: str) -> Iterator[str]:
+    """Yield the captions of a tab-separated file, as CC3M, CC12M and YFCC15M are published: without quotes.
+
+    Raises:
+        DataError: no line, or the first one has no such column, or a later line has too few fields.
+    """
+    lines = iter_lines(path)
+    number = int(column) - 1 if column.isdecimal() else None
+    if number is None:
+        header = next(iter(lines), "").rstrip("\r\n").split("\t")
+        if column not in header:
+            raise DataError(
+                f"{str(path)!r} has no column {column!r} in its first line, but {format_value(header)}. Without a "
+                f"header, as in CC12M, name the column by its number from 1."
+            )
+        number = header.index(column)
+    for line_number, line in enumerate(lines, 1 if column.isdecimal() else 2):
+        fields = line.rstrip("\r\n").split("\t")
+        if not 0 <= number < len(fields):
+            raise DataError(
+                f"{str(path)!r}, line {line_number} has {len(fields)} fields: no column {column!r}."
+            )
+        if fields[number].strip():
+            yield fields[number].strip()
 
 
 def _merge_counts(parts: Sequence[Path], out: Path) -> None:

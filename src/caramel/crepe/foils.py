@@ -71,7 +71,10 @@ def generate_negation_foils(captioned: CaptionedGraph, words: Thesaurus) -> Iter
         yield f"there is no {re.sub(r'^(?:an? |the )', '', caption.text)}"
     else:
         yield f"It is not true that {caption.text[:1].lower()}{caption.text[1:]}"
+    namesakes = graph.list_namesakes()
     for position, word in graph.list_positions().items():
+        if position.atom_type == "obj" and position.owner in namesakes:
+            continue  # "no window above another window" contradicts itself
         if is_true_of_graph(graph, captioned.whole, words, negated=position):
             continue
         start, end = caption.spans[position][0]
@@ -121,10 +124,14 @@ def replace_caption_words(caption: Caption, changes: Mapping[GraphPosition, str]
 
 def _iter_exchanges(graph: SceneGraph) -> Iterator[dict[GraphPosition, str]]:
     """Yield position -> new word, for exchanges of atoms of one type."""
-    positions = graph.list_positions()
+    positions, namesakes = graph.list_positions(), graph.list_namesakes()
     few = len(positions) <= SIMPLE
     for atom_type in ("obj", "att", "rel") if few else ("obj", "att"):
-        candidates = [position for position in positions if position.atom_type == atom_type]
+        candidates = [
+            position
+            for position in positions
+            if position.atom_type == atom_type and not (atom_type == "obj" and position.owner in namesakes)
+        ]
         for chosen in [candidates] if few else itertools.combinations(candidates, 2):
             for order in itertools.islice(itertools.permutations(chosen), 1, None):
                 pairs = zip(chosen, order, strict=True)

@@ -27,7 +27,8 @@ from caramel.sources.captions.llm.scheduler import RequestSettings, Scheduler
 from caramel.sources.captions.prompts.prompt_files import OF_GRAPHS, FailedAnswer, format_failed_answer
 
 TEMPLATE = 4  # largest number of atoms for which the template is used
-SHOWN = 5  # examples in a prompt
+MOST_ATOMS = 12  # largest number of atoms that the prompt has examples for; more are shown those
+SHOWN = 5  # examples in a prompt: those of the graph's number of atoms
 ATTEMPTS = 3
 MAX_TOKENS = 200  # largest number of tokens of an answer
 AGAIN = 1.0  # temperature after the first attempt: 0 would give the same text
@@ -47,7 +48,8 @@ def ask_for_caption(graph: SceneGraph) -> Script:
     """Request captions of a graph until one contains all of its atoms."""
     failed: tuple[FailedAnswer, ...] = ()
     for attempt in range(1, ATTEMPTS + 1):
-        prompt_input = PromptInput(OF_GRAPHS, format_graph(graph), attempt, AGAIN if failed else 0.0, failed)
+        name = f"{OF_GRAPHS}/{min(len(graph.list_positions()), MOST_ATOMS)}"
+        prompt_input = PromptInput(name, format_graph(graph), attempt, AGAIN if failed else 0.0, failed)
         answer = yield from ask_until_valid(prompt_input)
         if isinstance(answer, str):
             return Outcome(None, attempt, answer, ())
@@ -60,12 +62,17 @@ def ask_for_caption(graph: SceneGraph) -> Script:
 
 
 def format_graph(graph: SceneGraph) -> dict[str, str]:
-    """Return the inputs of the prompt, such as "car (red, small); box" and "car above box"."""
+    """Return the inputs of the prompt, such as "car (red, small); box" and "car above box".
+
+    Objects of one name are numbered, as published: "window1", "window2".
+    """
+    ranks = graph.list_namesakes()
+    names = [f"{node.name}{ranks[i] + 1}" if i in ranks else node.name for i, node in enumerate(graph.nodes)]
     objects = [
-        f"{node.name} ({', '.join(node.attributes)})" if node.attributes else node.name
-        for node in graph.nodes
+        f"{name} ({', '.join(node.attributes)})" if node.attributes else name
+        for name, node in zip(names, graph.nodes, strict=True)
     ]
-    relations = [f"{graph.nodes[e.subject].name} {e.name} {graph.nodes[e.object].name}" for e in graph.edges]
+    relations = [f"{names[edge.subject]} {edge.name} {names[edge.object]}" for edge in graph.edges]
     return {"objects": "; ".join(objects), "relations": "; ".join(relations) or "none"}
 
 

@@ -37,6 +37,7 @@ from caramel.utils.hashing import compute_stable_keys
 COMPLEXITIES = range(4, 13)
 FOILS = {"atom": generate_atom_foils, "swap": generate_swap_foils, "negate": generate_negation_foils}
 NUMBER = 5  # negatives of each type
+COLUMN = "hard_negs"
 SHORT = "the walk ends before it has all atoms"
 LONE = "what is said has no compound"
 NEAR = "the crop is nearly another one of the image"
@@ -60,6 +61,7 @@ def sample_drafts(
     rules: CropRules,
     seed: int,
     reject: OnReject,
+    repeat_names: bool = False,
 ) -> dict[int, list[Draft]]:
     """Return complexity -> subgraphs of some images with this number of atoms.
 
@@ -71,6 +73,7 @@ def sample_drafts(
         rules: requirements of the crops.
         seed: a walk depends only on this, the image, the walk's number and the complexity.
         reject: called with each reject.
+        repeat_names: whether a caption may have two objects of the same name, as published.
     """
     drafts_by_complexity: dict[int, list[Draft]] = {n: [] for n in complexities}
     known: set[tuple[object, ...]] = set()
@@ -83,7 +86,7 @@ def sample_drafts(
                 if len(drafts_by_complexity[n]) >= most:
                     break
                 key = int(compute_stable_keys([f"{image.image_id} {n} {number}"], seed)[0])
-                graph = sample_subgraph(image.graph, n, np.random.default_rng(key))
+                graph = sample_subgraph(image.graph, n, np.random.default_rng(key), repeat_names=repeat_names)
                 box = compute_bounding_box(graph) if graph else None
                 why = SHORT if graph is None or box is None else None
                 if graph and box:
@@ -105,6 +108,11 @@ def get_file_path(out: Path, negative_type: str, n: int) -> Path:
     return out / negative_type / f"prod_vg_hard_negs_{negative_type}_complexity_{n}.csv"
 
 
+def get_raw_path(folder: Path, n: int) -> Path:
+    """Return the file of D_RAW for a complexity."""
+    return folder / f"n{n}.csv"
+
+
 def write_productivity_files(
     drafted: dict[int, list[Draft]],
     words: Thesaurus,
@@ -116,6 +124,7 @@ def write_productivity_files(
     sampling: Sampling = "place",
     write_captions: CaptionWriter = write_template_captions,
     entailed: EntailmentScorer | None = None,
+    raw: Path | None = None,
 ) -> dict[tuple[str, int], int]:
     """Write the set's files into a folder; return (type, complexity) -> number of examples.
 
@@ -130,6 +139,7 @@ def write_productivity_files(
         write_captions: writes the captions.
         entailed: finds swaps that still follow from their caption, which are left out; None: only the graph
             decides.
+        raw: folder of D_RAW: a file of all captions for each complexity; None: it is not written.
 
     Raises:
         DataError: no example is left.
@@ -140,12 +150,14 @@ def write_productivity_files(
     captions = iter(write_captions([draft.graph for samples in drafted.values() for draft in samples]))
     for n, samples in drafted.items():
         examples: dict[str, list[Example]] = {negative_type: [] for negative_type in FOILS}
+        pairs: list[Example] = []
         for draft in samples:
             caption = next(captions)
             where = f"image {draft.image_id}, {n} atoms"
             if isinstance(caption, str):
                 reject(Reject(where, caption, ""))
                 continue
+            pairs.append(Example(draft.image_id, draft.box, caption.text, {}))
             captioned = CaptionedGraph(caption, draft.graph, draft.whole)
             rng = np.random.default_rng(
                 int(compute_stable_keys([f"{draft.image_id} {caption.text}"], seed)[0])
@@ -162,8 +174,10 @@ def write_productivity_files(
                     reject(Reject(f"{where}, {negative_type}", FEW, caption.text))
                 else:
                     examples[negative_type].append(
-                        Example(draft.image_id, draft.box, caption.text, {"hard_negs": negatives})
+                        Example(draft.image_id, draft.box, caption.text, {COLUMN: negatives})
                     )
+        if raw is not None:
+            write_examples(get_raw_path(raw, n), pairs)
         for negative_type, selected in examples.items():
             counts[negative_type, n] = write_examples(get_file_path(out, negative_type, n), selected)
     if not any(counts.values()):

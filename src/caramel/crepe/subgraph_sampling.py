@@ -9,12 +9,19 @@ import numpy as np
 from caramel.interfaces.scene_graph import Box, Edge, GraphPosition, Node, SceneGraph
 
 
-def sample_subgraph(graph: SceneGraph, atoms: int, rng: np.random.Generator) -> SceneGraph | None:
+def sample_subgraph(
+    graph: SceneGraph, atoms: int, rng: np.random.Generator, *, repeat_names: bool = False
+) -> SceneGraph | None:
     """Return a subgraph of this many atoms, or None if the walk ends early.
 
     The walk begins at a random object. It repeatedly adds a random compound with at least one new atom, and a
-    relation leads on to its new object. When a component is exhausted, another object is drawn. No two
-    objects have the same name.
+    relation leads on to its new object. When a component is exhausted, another object is drawn.
+
+    Args:
+        graph: the whole graph.
+        atoms: number of atoms.
+        rng: random generator.
+        repeat_names: whether two objects may have the same name, as published.
     """
     chosen: dict[GraphPosition, None] = {}
     names: set[str] = set()
@@ -22,6 +29,10 @@ def sample_subgraph(graph: SceneGraph, atoms: int, rng: np.random.Generator) -> 
     def add_node(node: int) -> None:
         chosen[GraphPosition("obj", node)] = None
         names.add(graph.nodes[node].name)
+
+    def is_taken(node: int) -> bool:
+        """Return whether a new object would repeat a name and must not."""
+        return not repeat_names and graph.nodes[node].name in names
 
     def iter_next_atoms(node: int, room: int) -> Iterator[tuple[GraphPosition, int]]:
         for rank in range(len(graph.nodes[node].attributes)):
@@ -31,7 +42,7 @@ def sample_subgraph(graph: SceneGraph, atoms: int, rng: np.random.Generator) -> 
             if node in (edge.subject, edge.object) and GraphPosition("rel", number) not in chosen:
                 other = edge.object if edge.subject == node else edge.subject
                 new = GraphPosition("obj", other) not in chosen
-                if other != node and not (new and (room < 2 or graph.nodes[other].name in names)):
+                if other != node and not (new and (room < 2 or is_taken(other))):
                     yield GraphPosition("rel", number), other if new else node
 
     def draw_index(number: int) -> int:
@@ -51,7 +62,9 @@ def sample_subgraph(graph: SceneGraph, atoms: int, rng: np.random.Generator) -> 
             if GraphPosition("obj", at) not in chosen:
                 add_node(at)
             continue
-        others = [i for i, n in enumerate(graph.nodes) if n.name not in names]
+        others = [
+            i for i in range(len(graph.nodes)) if GraphPosition("obj", i) not in chosen and not is_taken(i)
+        ]
         if not others:
             return None
         at = others[draw_index(len(others))]

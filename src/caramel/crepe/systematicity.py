@@ -1,4 +1,7 @@
-"""Build CREPE's systematicity set (Ma et al. 2023, 4.1): captions of one compound, split by what a corpus contains.
+"""Build CREPE's systematicity set (Ma et al. 2023, 4.1): descriptions of regions, split by what a corpus contains.
+
+D_RAW has all descriptions of at least two atoms and one compound. D_HN has those of exactly one compound, with hard
+negatives.
 
 HN-Atom replaces one atom. HN-Comp has two compounds, each with one atom of the caption replaced: "a pink car"
 becomes "blue car and a pink toy".
@@ -20,7 +23,7 @@ from caramel.crepe.atom_foils import (
     list_position_foils,
 )
 from caramel.crepe.caption_template import locate_atoms
-from caramel.crepe.corpus_index import assign_split, count_seen_items
+from caramel.crepe.corpus_index import assign_split, count_seen_items, split_item
 from caramel.crepe.crops import CropRules, find_crop_problem
 from caramel.crepe.example_files import (
     WEIGHED,
@@ -32,6 +35,7 @@ from caramel.crepe.example_files import (
     write_examples,
 )
 from caramel.crepe.foils import CaptionedGraph, replace_caption_words
+from caramel.crepe.results.frequencies import write_frequencies
 from caramel.crepe.visual_genome_graphs import ImageGraph, OnReject
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
@@ -42,7 +46,8 @@ from caramel.utils.hashing import compute_stable_keys
 ATOM, COMP = "valid_hard_negs_atom", "valid_hard_negs_comp"
 NUMBERS = {ATOM: 4, COMP: 6}
 SPLITS = {"sc": "seen_compounds", "uc": "unseen_compounds", "ua": "unseen_atoms"}
-NOT_ONE = "the region does not have one compound"
+NONE = "the region has no compound"
+SEVERAL = "the region has several compounds: no hard negatives are made of it"
 UNSAID = "the description does not say an atom of its graph"
 SAME = "another region says the same"
 FEW = "there are too few hard negatives"
@@ -50,7 +55,7 @@ MOST = 1_000  # largest number of examined pairs of foils of two atoms
 
 
 class RegionExample(NamedTuple):
-    """A region of one compound: image, crop, and caption with its graph."""
+    """A region with a compound: image, crop, and caption with its graph."""
 
     image_id: str
     box: Box
@@ -60,7 +65,9 @@ class RegionExample(NamedTuple):
 def iter_region_examples(
     images: Iterable[ImageGraph], reject: OnReject, rules: CropRules
 ) -> Iterator[RegionExample]:
-    """Yield each region that makes an example: its description states one compound, and its crop is suitable.
+    """Yield each region that makes an example: its description states a compound, and its crop is suitable.
+
+    A compound has at least two atoms.
 
     Of descriptions with equal graphs, only the first is used.
     """
@@ -71,8 +78,8 @@ def iter_region_examples(
             graph = region.graph
             caption = locate_atoms(region.phrase, graph)
             why = find_crop_problem(region.box, image.width, image.height, rules)
-            if not is_compound(graph):
-                why = NOT_ONE
+            if not graph.list_compounds():
+                why = NONE
             elif isinstance(caption, str):
                 why = UNSAID
             elif why is None and graph.canonicalise() in known:
@@ -185,6 +192,16 @@ def get_file_paths(out: Path, name: str) -> dict[str, Path]:
     return {split: out / f"syst_vg_hard_negs_{words}_in_{name}.csv" for split, words in SPLITS.items()}
 
 
+def get_frequency_path(out: Path, name: str) -> Path:
+    """Return the file of how often the set and the corpus of this name have each atom and compound."""
+    return out / f"frequencies_in_{name}.csv"
+
+
+def get_raw_path(folder: Path, split: str, name: str) -> Path:
+    """Return the file of D_RAW for a split and a corpus of this name."""
+    return folder / f"{SPLITS[split]}_in_{name}.csv"
+
+
 def write_systematicity_files(
     regions: Callable[[], Iterable[RegionExample]],
     words: Thesaurus,
@@ -196,6 +213,7 @@ def write_systematicity_files(
     reject: OnReject,
     plausible: PlausibilityScorer | None = None,
     sampling: Sampling = "place",
+    raw: Path | None = None,
 ) -> dict[str, int]:
     """Write the set's files for one corpus into a folder; return the number of examples of each split.
 
@@ -209,26 +227,36 @@ def write_systematicity_files(
         reject: called with each reject.
         plausible: scores the negatives, and the most plausible are selected; None: a random selection.
         sampling: how negatives are drawn.
+        raw: folder of D_RAW: a file of all regions for each split; None: it is not written.
 
     Raises:
         DataError: no region is left.
     """
     known = count_seen_items(index, (region.captioned.graph for region in regions()))
     examples_by_split: dict[str, list[Example]] = {split: [] for split in SPLITS}
+    raw_by_split: dict[str, list[Example]] = {split: [] for split in SPLITS}
+    graphs_by_split: dict[str, list[SceneGraph]] = {split: [] for split in SPLITS}
     for region in regions():
         split = assign_split(region.captioned.graph, known)
-        rng = np.random.default_rng(
-            int(compute_stable_keys([f"{region.image_id} {region.captioned.caption.text}"], seed)[0])
-        )
+        text = region.captioned.caption.text
+        raw_by_split[split].append(Example(region.image_id, region.box, text, {}))
+        if not is_compound(region.captioned.graph):
+            reject(Reject(f"image {region.image_id}", SEVERAL, text))
+            continue
+        rng = np.random.default_rng(int(compute_stable_keys([f"{region.image_id} {text}"], seed)[0]))
         negatives = _select_region_negatives(region.captioned, words, rng, plausible, sampling)
         if any(len(negatives[column]) < number for column, number in NUMBERS.items()):
-            reject(Reject(f"image {region.image_id}", FEW, region.captioned.caption.text))
+            reject(Reject(f"image {region.image_id}", FEW, text))
         else:
-            examples_by_split[split].append(
-                Example(region.image_id, region.box, region.captioned.caption.text, negatives)
-            )
+            graphs_by_split[split].append(region.captioned.graph)
+            examples_by_split[split].append(Example(region.image_id, region.box, text, negatives))
     names = get_file_paths(out, name)
     counts = {split: write_examples(names[split], examples) for split, examples in examples_by_split.items()}
+    corpus_counts = {split_item(item): count for item, count in known.items()}
+    write_frequencies(get_frequency_path(out, name), graphs_by_split, corpus_counts)
+    if raw is not None:
+        for split, pairs in raw_by_split.items():
+            write_examples(get_raw_path(raw, split, name), pairs)
     if not any(counts.values()):
         raise DataError(
             "No region of one compound with hard negatives is left: see the rejects for the reasons."

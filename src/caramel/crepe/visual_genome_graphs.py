@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from caramel.crepe.caption_template import find_word_spans
 from caramel.crepe.json_stream import iter_json_items
+from caramel.crepe.spelling import Corrector
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
 from caramel.interfaces.scene_graph import Box, Edge, Node, SceneGraph
@@ -59,7 +60,9 @@ class ImageGraph(NamedTuple):
     regions: tuple[Region, ...] = ()
 
 
-def iter_image_graphs(folder: Path, reject: OnReject, *, regions: bool) -> Iterator[ImageGraph]:
+def iter_image_graphs(
+    folder: Path, reject: OnReject, *, regions: bool, correct: Corrector = str
+) -> Iterator[ImageGraph]:
     """Yield the images of the release; images and regions that cannot be used go to ``reject``.
 
     Images are yielded in the order of ``scene_graphs.json``. Images that ``region_graphs.json`` has later, or
@@ -70,6 +73,7 @@ def iter_image_graphs(folder: Path, reject: OnReject, *, regions: bool) -> Itera
         reject: called with each reject.
         regions: whether to read regions. The two files are read in parallel. What one file has before the
             other is held in memory, which is little if both are sorted, as they are in the release.
+        correct: corrects the spelling of descriptions and of the graphs' words.
 
     Raises:
         DataError: a file is missing, or is not a JSON list.
@@ -93,7 +97,7 @@ def iter_image_graphs(folder: Path, reject: OnReject, *, regions: bool) -> Itera
             if name not in sizes:
                 reject(Reject(where, UNKNOWN, name))
                 continue
-            graph, node_indices = _parse_graph(item, where)
+            graph, node_indices = _parse_graph(item, where, correct)
         except DataError as error:
             reject(Reject(where, BROKEN, str(error)))
             continue
@@ -107,23 +111,27 @@ def iter_image_graphs(folder: Path, reject: OnReject, *, regions: bool) -> Itera
         if waiting is None:
             yield image_graph
         elif name in early:
-            yield _add_regions(image_graph, early.pop(name), node_indices, reject)
+            yield _add_regions(image_graph, early.pop(name), node_indices, reject, correct)
         else:
             late[name] = image_graph, node_indices
     for name, *regional in itertools.chain(((n, *entry) for n, entry in early.items()), waiting or ()):
         if name in late:
-            yield _add_regions(late[name][0], (regional[0], regional[1]), late.pop(name)[1], reject)
+            regions_of_image = (regional[0], regional[1])
+            yield _add_regions(late[name][0], regions_of_image, late.pop(name)[1], reject, correct)
         elif name not in seen_ids:
             reject(Reject(regional[0], NO_SCENE, name))
     yield from (image_graph for image_graph, _ in late.values())
 
 
 def _add_regions(
-    image_graph: ImageGraph, regional: tuple[str, Any], node_indices: Mapping[int, int], reject: OnReject
+    image_graph: ImageGraph,
+    regional: tuple[str, Any],
+    node_indices: Mapping[int, int],
+    reject: OnReject,
+    correct: Corrector,
 ) -> ImageGraph:
-    return image_graph._replace(
-        regions=tuple(_iter_regions(*regional, image_graph.graph, node_indices, reject))
-    )
+    regions = _iter_regions(*regional, image_graph.graph, node_indices, reject, correct)
+    return image_graph._replace(regions=tuple(regions))
 
 
 def _read_sizes(path: Path) -> dict[str, tuple[int, int]]:
@@ -143,7 +151,7 @@ def _iter_by_image(path: Path, field: str) -> Iterator[tuple[str, str, Any]]:
         yield str(read_number_field(item, "image_id", where)), where, read_list_field(item, field, where)
 
 
-def _parse_graph(item: Any, where: str) -> tuple[SceneGraph, dict[int, int]]:
+def _parse_graph(item: Any, where: str, correct: Corrector) -> tuple[SceneGraph, dict[int, int]]:
     """Return the graph of an item, and object_id -> node; relations of unknown objects are left out.
 
     Raises:
@@ -156,35 +164,43 @@ def _parse_graph(item: Any, where: str) -> tuple[SceneGraph, dict[int, int]]:
         if number in node_indices:
             raise DataError(f"{where}: duplicate object {number}.")
         names = read_list_field(entry, "names", where)
-        name = _normalise_word(read_text_field({"names": names[0] if names else ""}, "names", where))
+        text = read_text_field({"names": names[0] if names else ""}, "names", where)
+        name = correct(_normalise_word(text))
         words = [] if entry.get("attributes") is None else read_list_field(entry, "attributes", where)
         texts = [read_optional_text({"": word}, "", where) or "" for word in words]
         x, y, w, h = (read_number_field(entry, field, where) for field in ("x", "y", "w", "h"))
         node_indices[number] = len(nodes)
-        attributes = dict.fromkeys(word for text in texts if (word := _normalise_word(text)))
+        attributes = dict.fromkeys(word for text in texts if (word := correct(_normalise_word(text))))
         nodes.append(Node(name, tuple(attributes), (x, y, w, h)))
-    return SceneGraph(tuple(nodes), _parse_edges(item, node_indices, where)), node_indices
+    return SceneGraph(tuple(nodes), _parse_edges(item, node_indices, where, correct)), node_indices
 
 
-def _parse_edges(item: Any, node_indices: Mapping[int, int], where: str) -> tuple[Edge, ...]:
+def _parse_edges(
+    item: Any, node_indices: Mapping[int, int], where: str, correct: Corrector
+) -> tuple[Edge, ...]:
     """Return the relations between known objects, without duplicates."""
     edges: dict[Edge, None] = {}
     for relation in read_list_field(item, "relationships", where):
         ends = [read_number_field(relation, field, where) for field in ("subject_id", "object_id")]
-        name = _normalise_word(read_optional_text(relation, "predicate", where) or "")
+        name = correct(_normalise_word(read_optional_text(relation, "predicate", where) or ""))
         if name and ends[0] != ends[1] and all(end in node_indices for end in ends):
             edges[Edge(node_indices[ends[0]], name, node_indices[ends[1]])] = None
     return tuple(edges)
 
 
 def _iter_regions(
-    where: str, items: Any, whole: SceneGraph, node_indices: Mapping[int, int], reject: OnReject
+    where: str,
+    items: Any,
+    whole: SceneGraph,
+    node_indices: Mapping[int, int],
+    reject: OnReject,
+    correct: Corrector,
 ) -> Iterator[Region]:
     """Yield the regions of an image: their objects, the attributes of these in the phrase, and their relations."""
     for number, item in enumerate(items):
         spot = f"{where}, region {number}"
         try:
-            phrase = " ".join(unicodedata.normalize("NFC", read_text_field(item, "phrase", spot)).split())
+            phrase = correct(normalise_phrase(read_text_field(item, "phrase", spot)))
             x, y, w, h = (read_number_field(item, field, spot) for field in ("x", "y", "width", "height"))
             ids = dict.fromkeys(
                 read_number_field(entry, "object_id", spot)
@@ -196,7 +212,7 @@ def _iter_regions(
                 Node(n.name, tuple(a for a in n.attributes if find_word_spans(phrase, a)), n.box)
                 for n in nodes
             )
-            graph = SceneGraph(region_nodes, _parse_edges(item, known, spot))
+            graph = SceneGraph(region_nodes, _parse_edges(item, known, spot, correct))
         except DataError as error:
             reject(Reject(spot, BROKEN, str(error)))
             continue
@@ -206,5 +222,23 @@ def _iter_regions(
             reject(Reject(spot, BARE, format_value(phrase)))
 
 
+def iter_descriptions(folder: Path) -> Iterator[str]:
+    """Yield the descriptions of all regions; what is no text is left out, as it is a reject when regions are read.
+
+    Raises:
+        DataError: ``region_graphs.json`` is missing, or is not a JSON list.
+    """
+    for _, _, items in _iter_by_image(folder / FILES[2], "regions"):
+        for item in items:
+            phrase = item.get("phrase") if isinstance(item, dict) else None
+            if isinstance(phrase, str):
+                yield normalise_phrase(phrase)
+
+
+def normalise_phrase(text: str) -> str:
+    """Return a text in one form of Unicode, with single spaces."""
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
 def _normalise_word(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFC", text.lower()).split())
+    return normalise_phrase(text.lower())

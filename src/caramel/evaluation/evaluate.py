@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.utils.resampling import Bootstrap
 
+MOST_TASKS = 64  # benchmarks that a process keeps at once
 TRIAL_TABLES = {  # tables of a trial: metrics, and one of the other two
     "similarities.parquet": SIMILARITIES,
     "answers.parquet": ANSWERS,
@@ -107,6 +108,7 @@ def run_evaluation(
     if of_trials == "ray":
         check_stores(store, {compute_model_code_version(model) for model in models})
     order = take_turns(len(models), len(sources), trials.count_at_once(gpus))
+    _read_items.cache_clear()  # an earlier evaluation of this process may have read other benchmarks
     results = trials.tune_grid(
         evaluate_model,
         [points[entry] for entry in order],
@@ -130,7 +132,6 @@ def run_evaluation(
             "store": os.path.realpath(store),
         },
     )
-    _read_items.cache_clear()
     in_turn = dict(zip(order, results, strict=True))
     folders = [in_turn[entry].folder for entry in range(len(points))]
     scored, answered, judged = (
@@ -218,7 +219,7 @@ def evaluate_model(
     return {**select_overall_metrics(metrics), "failed": failed}
 
 
-@cache  # a worker scores one model after the other on all benchmarks; cleared when the evaluation ends
+@lru_cache(MOST_TASKS)  # a worker scores one model after the other on all benchmarks
 def _read_items(source: str, content: str, limit: int | None, with_images: bool) -> tuple[Task, list[bytes]]:
     """Return the scorable task of a source (JSON) and its image keys; ``content`` is the hash in the trial's point."""
     where = BenchmarkSource(**json.loads(source))

@@ -71,6 +71,11 @@ class SceneGraph:
         compounds |= {(self.nodes[e.subject].name, e.name, self.nodes[e.object].name) for e in self.edges}
         return frozenset(compounds)
 
+    def list_namesakes(self) -> dict[int, int]:
+        """Return node -> its rank among the objects of its name, from 0; objects of a name of their own are left out."""
+        names = [node.name for node in self.nodes]
+        return {i: names[:i].count(name) for i, name in enumerate(names) if names.count(name) > 1}
+
     def canonicalise(self) -> tuple[object, ...]:
         """Return a canonical form, which does not depend on the numbering of the objects."""
         nodes = sorted((node.name, tuple(sorted(node.attributes))) for node in self.nodes)

@@ -11,7 +11,7 @@ from pathlib import Path
 from caramel.errors import ConfigError, ResourceError
 from caramel.io.files import write_atomically
 from caramel.project.project_files import build_project_files
-from caramel.runtime.code_manifest import CODE, format_sums, hash_sources, load_stages
+from caramel.runtime.code_manifest import CODE, format_sums, hash_stage_sources, load_all_stages
 from caramel.runtime.git import run_git
 
 SUMS = f"{CODE}/project.sums"  # hashes of the files that caramel wrote and will update
@@ -44,8 +44,7 @@ def create_project(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         files = build_project_files()
         write_files(files, folder)
-        for stage in load_stages(folder):
-            sums = hash_sources(folder / "pipelines" / f"{stage}.py")
+        for stage, sums in hash_stage_sources(load_all_stages(folder), folder).items():
             write_files({f"{CODE}/{stage}.txt": format_sums(sums).encode()}, folder)
         write_files({SUMS: format_sums(hash_managed_files(files)).encode()}, folder)
         done = run_git("init", "--quiet", folder=folder)

@@ -26,6 +26,7 @@ from caramel.runtime.code_manifest import (
     hash_stage_sources,
     holds_sources,
     iter_outputs,
+    load_all_stages,
     load_stages,
     read_sums,
 )
@@ -75,7 +76,7 @@ def upgrade_project(
     written, conflicts = _update_files(root, files, known)
     renamed = rename_project_keys(root)
     after = load_stages(root)
-    code = hash_stage_sources(after, root, package)
+    code = hash_stage_sources(load_all_stages(root), root, package)
     rerun = _find_stale_stages(after, written, code, old)
     lists = {f"{CODE}/{name}.txt": format_sums(sums).encode() for name, sums in code.items()}
     dropped = {*known, *(f"{CODE}/{name}.txt" for name in load_stages(old))} - {*files, *lists}

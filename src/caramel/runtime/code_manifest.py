@@ -23,6 +23,7 @@ from caramel.io.safe_yaml import read_yaml
 from caramel.runtime.code_deps import CARAMEL, Package, find_dependencies
 
 CODE = "code"
+GRAPHS = ("", "pipelines/crepe")  # folders of a project with a dvc.yaml: the benchmark's, and CREPE's
 LISTED = ("deps", "outs", "metrics", "plots")  # keys of a stage that are lists
 
 
@@ -99,6 +100,21 @@ def load_stages(root: Path) -> dict[str, dict[str, Any]]:
     return entries
 
 
+def load_all_stages(root: Path) -> dict[str, dict[str, Any]]:
+    """Return the stages of all graphs of a project; one of an earlier caramel has the first alone.
+
+    Raises:
+        ConfigError: a graph is not one, or the first is missing.
+    """
+    further = [root / folder for folder in GRAPHS[1:] if (root / folder / "dvc.yaml").exists()]
+    return {name: stage for folder in (root, *further) for name, stage in load_stages(folder).items()}
+
+
+def find_script(stage: Mapping[str, Any], root: Path) -> Path:
+    """Return the script that a stage runs: "python pipelines/NAME.py"."""
+    return root / str(stage.get("cmd", "")).rpartition(" ")[2]
+
+
 def iter_outputs(stage: Mapping[str, Any]) -> Iterator[str]:
     """Yield the output paths of a stage. An output with options is a mapping with one key."""
     for section in ("outs", "metrics", "plots"):
@@ -112,7 +128,7 @@ def find_outdated_sums(root: Path, package: Package = CARAMEL) -> dict[str, dict
     Raises:
         ConfigError, DataError: ``dvc.yaml``, a script or a file of sums is broken.
     """
-    wanted = hash_stage_sources(load_stages(root), root, package)
+    wanted = hash_stage_sources(load_all_stages(root), root, package)
     return {name: sums for name, sums in wanted.items() if sums != read_sums(root / CODE / f"{name}.txt")}
 
 
@@ -125,7 +141,7 @@ def hash_stage_sources(
         DataError: a script is missing or broken.
     """
     names = [name for name, stage in graph.items() if f"{CODE}/{name}.txt" in stage.get("deps", ())]
-    return {name: hash_sources(root / "pipelines" / f"{name}.py", package) for name in names}
+    return {name: hash_sources(find_script(graph[name], root), package) for name in names}
 
 
 def write_manifests(root: Path, package: Package = CARAMEL) -> list[str]:

@@ -28,13 +28,16 @@ def exported(store: AnswerStore, folder: Path, write: Callable[..., None]) -> Pa
     return folder
 
 
+KEY = "key of n001"
+
+
 def page_answers(store: AnswerStore, **more: Any) -> dict[str, Any]:
     """Return what a page saves: the first option of each item."""
     settings = store.settings
     answers = [
         {
-            "answer_id": item.item_id,
-            "item_id": item.item_id,
+            "answer_id": item.key,
+            "item_key": item.key,
             "responses": [0] * len(item.questions),
             "seconds": 2.0,
             "answered_at": "2026-11-27T10:00:00.000Z",
@@ -42,12 +45,18 @@ def page_answers(store: AnswerStore, **more: Any) -> dict[str, Any]:
         for item in store.list_exported_items()
     ]
     head = {
-        "format": "caramel-answers-1",
+        "format": "caramel-answers-2",
         "task": settings.task,
+        "task_id": settings.task_id,
         "version": settings.guideline_hash,
         "annotator": "a1",
     }
-    return {**head, "answers": answers, **more}
+    answers = more.get("answers", answers)
+    keys = {item.item_id: item.key for item in store.list_exported_items()}
+    for row in answers or ():
+        if row.get("item_key") == KEY:
+            row["item_key"] = keys["n001"]
+    return {**head, **more, "answers": answers}
 
 
 def write_json(path: Path, content: Any) -> Path:
@@ -80,13 +89,14 @@ def test_answers_of_a_page_come_back_as_values(tmp_path: Path) -> None:
         ({"annotator": "<img src=x onerror=alert(1)>"}, "pseudonym"),
         ({"annotator": "Jane Doe"}, "pseudonym"),
         ({"format": "x"}, "neither"),
+        ({"task_id": "0" * 16}, "another task file"),
         ({"answers": {}}, "answers"),
-        ({"answers": [{"item_id": "n001"}]}, "answer 1"),
-        ({"answers": [{"item_id": "n009", "responses": [0], "answered_at": "2026-11-27T10:00:00Z"}]}, "no item 'n009'"),
-        ({"answers": [{"item_id": "n001", "responses": [7], "answered_at": "2026-11-27T10:00:00Z"}]}, "number of an option"),
-        ({"answers": [{"item_id": "n001", "responses": [0], "answered_at": "yesterday"}]}, "ISO 8601"),
-        ({"answers": [{"item_id": "n001", "responses": [0], "answered_at": "2026-11-27T10:00:00"}]}, "time zone"),
-        ({"answers": [{"item_id": "n001", "skipped": "", "answered_at": "2026-11-27T10:00:00Z"}]}, "reason"),
+        ({"answers": [{"item_key": "n001"}]}, "answer 1"),
+        ({"answers": [{"item_key": "n009", "responses": [0], "answered_at": "2026-11-27T10:00:00Z"}]}, "no item 'n009'"),
+        ({"answers": [{"item_key": KEY, "responses": [7], "answered_at": "2026-11-27T10:00:00Z"}]}, "number of an option"),
+        ({"answers": [{"item_key": KEY, "responses": [0], "answered_at": "yesterday"}]}, "ISO 8601"),
+        ({"answers": [{"item_key": KEY, "responses": [0], "answered_at": "2026-11-27T10:00:00"}]}, "time zone"),
+        ({"answers": [{"item_key": KEY, "skipped": "", "answered_at": "2026-11-27T10:00:00Z"}]}, "reason"),
     ],
 )  # fmt: skip
 def test_a_file_of_another_task_version_or_form_adds_nothing(

@@ -428,6 +428,24 @@ def test_a_region_that_reaches_out_is_kept_as_it_is_published(tmp_path: Path) ->
     assert (-2, 2, 58, 16) in [image.box for image in task.images]
 
 
+def test_splits_in_a_folder_have_a_fold_size_of_their_own_and_a_name_only_once(tmp_path: Path) -> None:
+    for name, size in {"a": 3, "more/b": 2, "more/c": 5}.items():
+        path = tmp_path / f"{name}.csv"
+        path.parent.mkdir(exist_ok=True)
+        rows = "".join(f"{k},0,0,9,9,{name} {k}\n" for k in range(size))
+        path.write_text(f"image_id,x,y,width,height,caption\n{rows}")
+    task = crepe_retrieval.read_crepe_retrieval(tmp_path, tmp_path)
+    folds = {subsets[1] for subsets in task.rows["subsets"]}
+    assert folds == {f"{way}/{fold}" for way in ("i2t", "t2i") for fold in FOLDS_OF_TWO_FOLDERS}
+    assert sorted(map(len, task.pools)) == [2, 2, 2, 3]
+    (tmp_path / "b.csv").write_text("image_id,x,y,width,height,caption\n1,0,0,9,9,a\n")
+    with pytest.raises(DataError, match=r"(?s)files of one name.*more/b.csv"):
+        crepe_retrieval.read_crepe_retrieval(tmp_path, tmp_path)
+
+
+FOLDS_OF_TWO_FOLDERS = ("a/fold0", "b/fold0", "c/fold0", "c/fold1")
+
+
 @pytest.mark.parametrize("module", [crepe_systematicity, crepe_productivity, crepe_retrieval])
 def test_an_empty_folder_is_told_the_layout(module: object, tmp_path: Path) -> None:
     benchmark = module.BENCHMARK  # type: ignore[attr-defined]

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from annotated import decided
 from annotation_project import COUNT, break_image, write_project
-from annotation_tasks import answer_of
+from annotation_tasks import answer_of, list_keys
 
 from caramel.annotation.content import hash_candidates
 from caramel.annotation.store import AnswerStore
@@ -125,6 +125,12 @@ def test_gold_items_are_named_by_a_file_whose_errors_name_the_row(project: Call)
     gold.write_text("item_id,answer,role\np0:replace_att,0,gold\np1:replace_att,none,qualification\n")
     rows = make(project, "choose", "--gold", "gold.csv", "--items", "2")
     assert sorted(str(row["role"]) for row in rows) == ["gold", "item", "item", "qualification"]
+    Path("task.db").unlink()
+    _, _, told = project(
+        "annotate", "make", "choose", "--gold", "gold.csv", "--items", "2", "--out", "task.db"
+    )
+    assert "all 1 gold items within about 9 items" in told
+    assert "The task has 2 items: whoever judges all of them meets about 0" in told
     for line, message in {
         "p9,0,gold": "no item 'p9'",
         "p2:replace_att,9,gold": "Possible values: 0, 1, 2, none",
@@ -194,8 +200,9 @@ def test_parts_of_a_task_share_no_item_and_are_all_of_it(project: Call) -> None:
         arguments = ("export", "task.db", "--to", "csv", "--part", f"{number}/4", "--out", f"part{number}")
         code, out, _ = project("annotate", *arguments)
         assert (code, out.split()[0]) == (0, str(2 if number <= 2 else 1))
-        names += pd.read_csv(f"part{number}/items.csv")["item_id"].tolist()
-    assert sorted(names) == [f"p{n}:replace_att" for n in range(COUNT)]
+        names += pd.read_csv(f"part{number}/items.csv")["item_key"].tolist()
+    keys = list_keys(Path("task.db"))
+    assert sorted(names) == sorted(keys[f"p{n}:replace_att"] for n in range(COUNT))
     for part, message in (
         ("0/4", "no part"),
         ("5/4", "no part"),
@@ -213,16 +220,31 @@ def test_secrets_are_printed_once_and_sharing_needs_them(project: Call) -> None:
     assert code == 0
     secrets = re.findall(r"^a0[12]  (\S{43})$", out, re.MULTILINE)
     assert len(secrets) == 2
+    code, out, _ = project("annotate", "accounts", "accounts.json", "a02", "--renew")
+    assert (code, re.findall(r"^a02  (\S{43})$", out, re.MULTILINE)[0] in secrets) == (0, False)
+    assert "Removed 1" in project("annotate", "accounts", "accounts.json", "a02", "--remove")[1]
+    code, _, error = project("annotate", "accounts", "accounts.json", "a01", "--remove", "--renew")
+    assert (code, "exclude each other" in error) == (1, True)
     for arguments, message in (
         (("--share-on", "192.0.2.1"), "needs --accounts"),
         (("--share-on", "0.0.0.0", "--accounts", "accounts.json"), "one address"),
         (("--share-on", "192.0.2.1", "--accounts", "accounts.json"), "cannot be used"),
         (("--annotator", "<b>me</b>"), "pseudonym"),
+        (("--annotator", "a01", "--accounts", "accounts.json"), "exclude each other"),
+        (("--public-url", "lab.example"), "--public-url 'lab.example'"),
         (("--accounts", "missing.json"), "missing.json"),
     ):
         code, _, error = project("annotate", "task.db", *arguments)
+        assert (code, message in error) == (1, True), error
+        code, _, error = project("annotate", *arguments, "task.db")  # options may come first
         assert (code, message in error) == (1, True), error
     for arguments in (("serve", "nothing.db"), ("nothing.db",)):
         code, out, error = project("annotate", *arguments)
         assert (code, "caramel annotate make" in error) == (1, True)
         assert "http" not in out  # no link to what is not served
+
+
+def test_a_width_of_zero_is_an_error_of_its_option(call: Call) -> None:
+    code, _, error = call("annotate", "sample-size", "--kappa", "0.5", "--within", "0")
+    assert code != 0
+    assert "--within" in error

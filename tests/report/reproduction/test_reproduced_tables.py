@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from released import BIVLC, released
 
-from caramel.errors import BackendError, ConfigError, DataError, ResourceError, TrialError
+from caramel.errors import BackendError, ConfigError, DataError, ModelMemoryError, ResourceError, TrialError
 from caramel.evaluation.evaluate import Evaluation
 from caramel.report.reproduction.roster import find_table, read_models, resolve_models
 from caramel.report.reproduction.runs import (
@@ -191,7 +191,7 @@ def trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
     return [Trial(name, read_models()[name].spec, "bivlc") for name in ("CLIP ViT-B/32", "CLIP RN50")]
 
 
-@pytest.mark.parametrize("error", [BackendError, DataError, TrialError, RuntimeError])
+@pytest.mark.parametrize("error", [BackendError, DataError, ModelMemoryError, TrialError, RuntimeError])
 def test_errors_of_models_are_the_reason_of_each(
     tmp_path: Path, trials: list[Trial], error: type[Exception]
 ) -> None:

@@ -225,6 +225,13 @@ def two_captions(e, step) -> float:
     ) / 2
 
 
+def sentence_transformers(e, step) -> float:
+    has = [i for i, paraphrased in enumerate(e.paraphrased) if paraphrased]
+    there = [h for _, _, h in negatives(e)]
+    first = x(e.image_features, e.text_features, 20, e.image_ids, there)
+    return (first + x(e.image_features, e.paraphrases, 20, e.image_ids, there, rows=has, keyed=has)) / 2
+
+
 def log_sigmoid(value) -> float:
     return -log1p(exp(-value))
 
@@ -290,6 +297,7 @@ BY_HAND = {
     "clic_joined": clic,
     "read": read,
     "two_captions": two_captions,
+    "sentence_transformers": sentence_transformers,
     "c2lip": c2lip,
     "cs_clip": cs_clip,
 }

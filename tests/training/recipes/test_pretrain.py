@@ -13,7 +13,7 @@ import torch
 from caramel.errors import ConfigError, DataError
 from caramel.interfaces.training_settings import BaseConfig
 from caramel.models.open_clip.checkpoints import load_checkpoint
-from caramel.training.recipes.pretrain import FIXED, pretrain_base
+from caramel.training.recipes.pretrain import FIXED, join_negatives, pretrain_base, resolve_steps
 from caramel.utils.typed_settings import build_settings
 
 VISION = {"image_size": 48, "layers": 1, "width": 32, "head_width": 16, "patch_size": 12}
@@ -27,6 +27,9 @@ SETTINGS: dict[str, Any] = {
     "lr": 1e-3,
     "warmup_steps": 2,
     "weight_decay": 0.1,
+    "betas": (0.9, 0.98),
+    "eps": 1e-6,
+    "grad_clip_norm": 1.0,
     "checkpoint_every": 2,
     "device": "cpu",
     "precision": "fp32",
@@ -35,14 +38,14 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def write_model(folder: Path, vision: dict[str, Any]) -> str:
+def write_model(folder: Path, vision: dict[str, Any], text: dict[str, Any]) -> str:
     path = folder / "model.json"
     config = {
         "embed_dim": 16,
         "quick_gelu": False,
         "custom_text": True,
         "vision_cfg": vision,
-        "text_cfg": TEXT,
+        "text_cfg": text,
     }
     path.write_text(json.dumps(config))
     return str(path)
@@ -53,10 +56,11 @@ def pretrain(
     files: dict[str, bytes],
     folder: Path,
     vision: dict[str, Any] = VISION,
+    text: dict[str, Any] = TEXT,
     on_points: Any = None,
     **changed: Any,
 ) -> Any:
-    model = write_model(folder, vision)
+    model = write_model(folder, vision, text)
     settings = build_settings(BaseConfig, {**SETTINGS, "model": model, **changed})
     return pretrain_base(
         pairs,
@@ -134,6 +138,39 @@ def test_without_steps_of_images_both_towers_learn_together(
     pairs = drawn_world[0].pairs.assign(scene=None)
     curve = pretrain(pairs, files, tmp_path, image_steps=0)
     assert {name for _, name, _ in curve} == {"loss", "retrieval"}
+
+
+def test_a_base_learns_from_negative_captions_for_whole_epochs_with_open_clips_own_tokenizer(
+    drawn_world: Any, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    pairs = drawn_world[0].pairs
+    first = pairs["pair_id"].iloc[0]  # without a negative: left out
+    rows = [
+        {"pair_id": name, "subtype": subtype, "negative_caption": f"{caption[:-1]} {word}."}
+        for name, caption in zip(pairs["pair_id"], pairs["caption"], strict=True)
+        for subtype, word in (("swap_obj", "left"), ("swap_att", "right"))
+        if name != first
+    ]
+    joined = join_negatives(pairs, pd.DataFrame(rows))
+    assert joined["negative_captions"].map(len).tolist() == [0] + [2] * (len(pairs) - 1)
+    counted = {"steps": 1, "batch_size": 20, "warmup_steps": 2}
+    steps = resolve_steps(joined, epochs=3, **counted)
+    assert steps == 3 * (59 // 10), "a batch has 10 captions and their negatives"
+    assert resolve_steps(pairs, epochs=3, **counted) == 3 * (60 // 20)
+    assert resolve_steps(pairs, epochs=None, **counted) == 1
+    text = {**TEXT, "vocab_size": 49408}
+    changed = {"image_steps": 0, "batch_size": 20, "block_size": 1}
+    curve = pretrain(joined, files, tmp_path, text=text, steps=steps, **changed)
+    assert max(step for step, *_ in curve) == steps
+    assert {name for _, name, _ in curve} == {"loss", "retrieval", "accuracy"}
+    clip = load_checkpoint(tmp_path / "base")
+    assert clip.vocabulary is None
+    assert clip.model.state_dict()["text.token_embedding.weight"].shape[0] == 49408
+
+
+def test_a_warm_up_that_outlasts_the_epochs_is_refused(drawn_world: Any) -> None:
+    with pytest.raises(ConfigError, match=r"pretrain.warmup_steps = 20: 1 epochs of 60 rows are 3 steps"):
+        resolve_steps(drawn_world[0].pairs, steps=1, epochs=1, batch_size=20, warmup_steps=20)
 
 
 def test_pairs_whose_scenes_are_not_known_are_named_with_the_cure(

@@ -38,7 +38,7 @@ def write_csv_folder(
         {
             "task": settings.task,
             "guideline": settings.guideline_hash,
-            "item_id": item.item_id,
+            "item_key": item.key,
             "question": question.name,
             **_describe_question(question, names),
             **dict.fromkeys(ANSWER_COLUMNS, ""),

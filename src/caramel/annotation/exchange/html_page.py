@@ -17,7 +17,7 @@ from caramel.annotation.task_file import TaskSettings
 from caramel.io.files import write_text
 from caramel.io.offline_page import fill_offline_page
 
-ANSWERS_FORMAT = "caramel-answers-1"
+ANSWERS_FORMAT = "caramel-answers-2"
 
 
 def write_page(
@@ -38,6 +38,7 @@ def write_page(
     embedded = {
         "format": ANSWERS_FORMAT,
         "task": settings.task,
+        "task_id": settings.task_id,
         "version": settings.guideline_hash,
         "guideline": settings.guideline,
         "annotator": annotator,

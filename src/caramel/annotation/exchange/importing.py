@@ -9,7 +9,7 @@ import hashlib
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,6 @@ from caramel.annotation.store import Answer, AnswerStore
 from caramel.errors import DataError
 from caramel.io.readers import iter_csv_rows, read_json
 from caramel.io.validators import read_list_field, read_text_field
-
-GetItem = Callable[[str, str], OrderedItem]  # (item_id, in place of whom it was ordered)
 
 
 def import_answers(store: AnswerStore, path: Path) -> tuple[int, int]:
@@ -52,10 +50,15 @@ def _iter_page_answers(store: AnswerStore, content: Any, where: str) -> Iterator
     if not isinstance(content, dict) or content.get("format") != ANSWERS_FORMAT:
         raise DataError(f"{where!r} is neither a file of answers nor an export of Label Studio.")
     _check_version(store, content.get("task"), content.get("version"), where)
+    if content.get("task_id") != store.settings.task_id:
+        raise DataError(
+            f"{where}: answers to another task file than {str(store.path)!r}. Import them into the one that the page was "
+            "exported from."
+        )
     annotator = check_pseudonym(content.get("annotator"), where)
     for number, row in enumerate(read_list_field(content, "answers", where), 1):
         at = f"{where}, answer {number}"
-        item = store.get_item(read_text_field(row, "item_id", at), annotator)
+        item = _get_item(store, read_text_field(row, "item_key", at), annotator, at)
         skipped = row.get("skipped")
         yield _build_answer(
             item,
@@ -73,7 +76,7 @@ def _iter_csv_answers(store: AnswerStore, path: Path) -> Iterator[Answer]:
 
     The file has one time for all answers and does not tell their order, which the ids therefore disclaim.
     """
-    columns = ("task", "guideline", "item_id", "question", *csv_files.ANSWER_COLUMNS)
+    columns = ("task", "guideline", "item_key", "question", *csv_files.ANSWER_COLUMNS)
     rows: dict[tuple[str, str], dict[str, tuple[str, Mapping[str, str]]]] = defaultdict(dict)
     for where, row in iter_csv_rows(path, columns):
         if not row["annotator"].strip():
@@ -85,16 +88,16 @@ def _iter_csv_answers(store: AnswerStore, path: Path) -> Iterator[Answer]:
                 f"{where}: the row has an answer and a reason for skipping it. Remove one of them."
             )
         _check_version(store, row["task"], row["guideline"], where)
-        questions = rows[row["item_id"], check_pseudonym(row["annotator"].strip(), where)]
+        questions = rows[row["item_key"], check_pseudonym(row["annotator"].strip(), where)]
         if row["question"] in questions:
             raise DataError(f"{where}: the answer to question {row['question']!r} occurs twice.")
         questions[row["question"]] = where, row
     at = datetime.fromtimestamp(path.stat().st_mtime).astimezone().isoformat(timespec="seconds")
-    for (item_id, annotator), answers in rows.items():
+    for (item_key, annotator), answers in rows.items():
         where = next(iter(answers.values()))[0]
-        item = store.get_item(item_id, csv_files.READER)
+        item = _get_item(store, item_key, csv_files.READER, where)
         if missing := {q.name for q in item.questions} ^ set(answers):
-            raise DataError(f"{where}: item {item_id!r} lacks or has unknown questions: {sorted(missing)}.")
+            raise DataError(f"{where}: item {item_key!r} lacks or has unknown questions: {sorted(missing)}.")
         cells = [answers[question.name][1] for question in item.questions]
         skipped = next((cell["skipped"].strip() for cell in cells if cell["skipped"].strip()), None)
         seconds = [_parse_seconds(cell["seconds"], where) for cell in cells]
@@ -118,9 +121,9 @@ def _iter_label_studio_answers(store: AnswerStore, content: Any, where: str) -> 
     for number, task in enumerate(content, 1):
         at = f"{where}, task {number}"
         data: Any = task.get("data") if isinstance(task, dict) else None
-        item_id = read_text_field(data, "item_id", at)
+        item_key = read_text_field(data, "item_key", at)
         _check_version(store, data.get("task"), data.get("guideline"), at)
-        item = store.get_item(item_id, label_studio.READER)
+        item = _get_item(store, item_key, label_studio.READER, at)
         for row in read_list_field(task, "annotations", at):
             if not isinstance(row, dict):
                 raise DataError(f"{at}: an annotation must be a JSON object, not {type(row).__name__}.")
@@ -154,6 +157,13 @@ def _read_results(item: OrderedItem, results: list[Any], where: str) -> list[obj
         _parse_response(str(responses.get(f"answer_{number}", "")), question.editable)
         for number, question in enumerate(item.questions, 1)
     ]
+
+
+def _get_item(store: AnswerStore, item_key: str, reader: str, where: str) -> OrderedItem:
+    try:
+        return store.get_item(item_key, reader)
+    except DataError as error:
+        raise DataError(f"{where}: {error}") from error
 
 
 def _check_version(store: AnswerStore, task: object, guideline: object, where: str) -> None:

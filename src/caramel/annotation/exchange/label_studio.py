@@ -34,7 +34,7 @@ def write_label_studio(
             "data": {
                 "task": settings.task,
                 "guideline": settings.guideline_hash,
-                "item_id": item.item_id,
+                "item_key": item.key,
                 **_describe_questions(questions, max(counts), lambda key: encode_data_uri(read_image(key))),
             }
         }

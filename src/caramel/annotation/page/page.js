@@ -7,6 +7,7 @@ const $ = (id) => document.getElementById(id);
 const PAGE = crypto.randomUUID ? crypto.randomUUID() : `${Date.now()}-${Math.random()}`;
 const RETRY = 3000; // milliseconds until a request that failed is sent again
 const LOOK_AGAIN = 10000; // milliseconds until the page asks for items that others hold
+const KEYS = "1234567890"; // of the options; those beyond have none
 const REASONS = ["I cannot decide", "An image is broken or missing", "The text is not understandable", "Unsuitable content"];
 
 let task = null; // what /api/start returned
@@ -16,6 +17,7 @@ let visible = 0, since = null; // milliseconds for which the current item was vi
 let sending = false, undoing = false, stopped = false;
 let paces = []; // seconds of the last items
 let progress = null;
+let look = null; // timer until the page asks for items that others hold
 
 // --- Server, or a file with everything inside ---
 
@@ -23,11 +25,14 @@ async function post(path, body) {
     const response = await fetch(`/api/${path}`, {
         method: "POST",
         headers: { "Content-Type": "application/json" },
-        body: JSON.stringify({ page: PAGE, ...body }),
+        body: JSON.stringify({ page: PAGE, task_id: task && task.task_id, ...body }),
     });
     const reply = await response.json().catch(() => ({ error: `The server replied ${response.status}.` }));
     if (reply.replaced) {
         stop("This task was opened in another tab or window. Go on there, or reload this page to go on here.");
+    } else if (reply.other_task) {
+        stop(reply.error);
+        warn(describeWaiting());
     } else if (!response.ok) {
         throw Object.assign(new Error(reply.error), { code: response.status });
     }
@@ -38,84 +43,133 @@ const embedded = $("embedded") && JSON.parse($("embedded").textContent);
 const backend = embedded ? buildFileBackend() : { post, imageUrl: (key) => `/image/${encodeURIComponent(key)}` };
 
 function buildFileBackend() {
-    const key = `caramel-answers:${embedded.version}:${embedded.annotator}`;
+    const key = `caramel-answers:${embedded.task_id}:${embedded.annotator}`;
     const read = () => JSON.parse(localStorage.getItem(key) || "[]");
     const describe = (answers) => ({ answered: answers.length, stored: answers.length, wanted: embedded.items.length,
         state: answers.length < embedded.items.length ? "open" : "done" });
     $("save").hidden = false;
     $("save").onclick = () => {
         const { items, images, guideline, ...head } = embedded;
-        const url = URL.createObjectURL(new Blob([JSON.stringify({ ...head, answers: read() }, null, 1)],
-            { type: "application/json" }));
-        const link = Object.assign(document.createElement("a"), { href: url, download: `${embedded.annotator}.answers.json` });
-        link.click();
-        URL.revokeObjectURL(url);
+        save({ ...head, answers: read() }, `${embedded.annotator}.answers.json`);
         say("The answers are in your folder of downloads. Send this file back.");
     };
     return {
         imageUrl: (image) => embedded.images[image] || "",
         post: async (path, body) => {
             const answers = read();
-            if (path === "answer" && !answers.some((one) => one.item_id === body.item_id)) {
-                const { answer_id, item_id, responses, skipped, seconds } = body;
-                answers.push({ answer_id, item_id, responses, skipped, seconds, answered_at: new Date().toISOString() });
+            if (path === "answer" && !answers.some((one) => one.item_key === body.item_key)) {
+                const { answer_id, item_key, responses, skipped, seconds } = body;
+                answers.push({ answer_id, item_key, responses, skipped, seconds, answered_at: new Date().toISOString() });
             }
             const last = path === "undo" ? answers.pop() : null;
             if (path !== "start") localStorage.setItem(key, JSON.stringify(answers));
-            const closed = new Set([...answers.map((one) => one.item_id), ...(body.holding || [])]);
+            const closed = new Set([...answers.map((one) => one.item_key), ...(body.holding || [])]);
             const room = Math.max(0, 2 - (body.holding || []).length);
-            return { ...embedded, progress: describe(answers), items: embedded.items.filter((one) => !closed.has(one.item_id))
-                .slice(0, room), item: last && embedded.items.find((one) => one.item_id === last.item_id) };
+            return { ...embedded, progress: describe(answers), items: embedded.items.filter((one) => !closed.has(one.item_key))
+                .slice(0, room), item: last && embedded.items.find((one) => one.item_key === last.item_key) };
         },
     };
 }
 
-// --- Answers that are not acknowledged yet ---
+function save(content, name) {
+    const url = URL.createObjectURL(new Blob([JSON.stringify(content, null, 1)], { type: "application/json" }));
+    Object.assign(document.createElement("a"), { href: url, download: name }).click();
+    URL.revokeObjectURL(url);
+}
 
-const pendingKey = () => `caramel-pending:${task.version}:${task.annotator}`;
-const readPending = () => JSON.parse(localStorage.getItem(pendingKey()) || "[]");
-const writePending = (rows) => localStorage.setItem(pendingKey(), JSON.stringify(rows));
+// --- Answers that are not acknowledged yet, and those that were refused ---
+
+const PENDING = "caramel-pending:";
+const storageKey = (start) => `${start}${task.task_id}:${task.annotator}`;
+const readRows = (key) => JSON.parse(localStorage.getItem(key) || "[]");
+const readPending = () => readRows(storageKey(PENDING));
+const writePending = (rows) => localStorage.setItem(storageKey(PENDING), JSON.stringify(rows));
+const readRefused = () => readRows(storageKey("caramel-refused:"));
+
+function forget(row) {
+    writePending(readPending().filter((other) => other.answer_id !== row.answer_id));
+}
+
+// It would be refused again, so that it is not sent again. It stays in the browser, and so does the warning.
+function keepRefused(row, reason) {
+    localStorage.setItem(storageKey("caramel-refused:"), JSON.stringify([...readRefused(), { ...row, reason }]));
+    forget(row);
+    showRefused();
+}
+
+function showRefused() {
+    const rows = readRefused();
+    $("refused").hidden = !rows.length;
+    if (rows.length) {
+        $("refusal").textContent = `${count(rows.length, "answer was", "answers were")} refused and not stored. The last reason: ${
+            rows.at(-1).reason} They are kept in this browser for whoever runs the task.`;
+    }
+}
+
+function count(number, one, many) {
+    return `${number} ${number === 1 ? one : many}`;
+}
+
+function describeWaiting() {
+    const waiting = readPending().length;
+    return waiting ? `${count(waiting, "answer is", "answers are")} kept in this browser and not stored yet.` : "";
+}
+
+// Answers to a task that was served here before are sent when it is served again.
+function mentionOtherTasks() {
+    const own = storageKey(PENDING);
+    const waiting = Object.keys(localStorage).filter((key) => key.startsWith(PENDING) && key !== own)
+        .reduce((sum, key) => sum + readRows(key).length, 0);
+    if (waiting) {
+        const what = count(waiting, "answer to another task is", "answers to other tasks are");
+        say(`${what} kept in this browser until that task is served here again.`);
+    }
+}
 
 async function sendPending() {
     if (sending) return;
     sending = true;
     try {
-        for (let rows = readPending(); rows.length && !stopped; rows = readPending()) {
-            const reply = await backend.post("answer", { ...rows[0], holding: queue.map((item) => item.item_id) });
-            writePending(readPending().filter((row) => row.answer_id !== rows[0].answer_id));
-            receive(reply);
-        }
-        warn("");
+        for (let rows = readPending(); rows.length && !stopped; rows = readPending()) await sendAnswer(rows[0]);
+        if (!stopped) warn("");
     } catch (error) {
-        if (error.code === 422) {
-            writePending(readPending().slice(1)); // it would be refused again
-            warn(`An answer was refused: ${error.message}`);
-        } else {
-            const waiting = readPending().length;
-            warn(`${waiting} answer${waiting > 1 ? "s are" : " is"} kept in this browser and not stored yet: ${
-                error.code ? error.message : "the server does not reply."} ${error.code === 403 ? "" : "Trying again."}`);
-        }
-        setTimeout(sendPending, RETRY);
+        warn(`${describeWaiting()} ${error.code ? error.message : "The server does not reply."} ${isFinal(error) ? "" : "Trying again."}`);
+        if (!isFinal(error)) setTimeout(sendPending, RETRY);
     } finally {
         sending = false;
     }
 }
 
+async function sendAnswer(row) {
+    try {
+        const reply = await backend.post("answer", { ...row, holding: queue.map((item) => item.item_key) });
+        if (reply.other_task) return;
+        forget(row);
+        receive(reply);
+    } catch (error) {
+        if (error.code !== 422) throw error;
+        keepRefused(row, error.message);
+        await fill(); // the reply would have brought the next item
+    }
+}
+
+const isFinal = (error) => error.code === 403; // the same request gets the same reply
+
 async function fill() {
     try {
-        receive(await backend.post("next", { holding: queue.map((item) => item.item_id) }));
-        warn("");
+        receive(await backend.post("next", { holding: queue.map((item) => item.item_key) }));
+        if (!stopped) warn(describeWaiting());
     } catch (error) {
-        warn(error.code ? error.message : "The server does not reply. Trying again.");
-        if (error.code !== 403) setTimeout(fill, RETRY);
+        warn(`${error.code ? error.message : "The server does not reply."} ${isFinal(error) ? "" : "Trying again."}`);
+        if (!isFinal(error)) setTimeout(fill, RETRY);
     }
 }
 
 function receive(reply) {
-    if (reply.replaced || stopped) return;
-    const held = new Set([...queue, ...readPending()].map((row) => row.item_id));
+    if (stopped) return;
+    const held = new Set([...queue, ...readPending()].map((row) => row.item_key));
     const idle = queue.length === 0;
-    queue.push(...reply.items.filter((item) => !held.has(item.item_id)));
+    queue.push(...reply.items.filter((item) => !held.has(item.item_key)));
     queue.slice(1).forEach(preload);
     progress = reply.progress;
     showProgress();
@@ -185,10 +239,12 @@ function showEnd() {
         waiting: "Nothing to do right now: the remaining items are with other annotators. This page looks again by itself.",
         open: "Loading …",
     };
+    clearTimeout(look);
+    if (progress.state === "waiting") look = setTimeout(() => queue.length || stopped || fill(), LOOK_AGAIN);
+    if ($("question").textContent === texts[progress.state]) return; // a screen reader would read it again
     $("question").textContent = texts[progress.state];
     $("question").focus();
     if (embedded && progress.state === "done") say("Now save the answers to a file.");
-    if (progress.state === "waiting") setTimeout(() => queue.length || fill(), LOOK_AGAIN);
 }
 
 function buildImage(key, alternative) {
@@ -205,9 +261,10 @@ function buildOption(question, option, index) {
     const button = document.createElement("button");
     button.type = "button";
     if (option.caption) button.className = "text";
-    button.setAttribute("aria-keyshortcuts", String(index + 1));
-    const key = Object.assign(document.createElement("kbd"), { textContent: String(index + 1), className: "mark" });
-    button.append(key);
+    const digit = KEYS[index];
+    if (digit) button.setAttribute("aria-keyshortcuts", digit);
+    button.append(Object.assign(document.createElement(digit ? "kbd" : "span"),
+        { textContent: digit || String(index + 1), className: "mark" }));
     if (option.image) button.append(buildImage(option.image, `Image ${index + 1}`));
     if (option.caption) button.append(...markDifference(question, option));
     // The second click of a double click would answer the next item, which is there at once.
@@ -274,7 +331,7 @@ function finish(answer) {
     const seconds = Math.round(visible) / 1000;
     paces = [...paces, seconds].slice(-20);
     const answer_id = crypto.randomUUID ? crypto.randomUUID() : `${PAGE}-${performance.now()}-${Math.random()}`;
-    writePending([...readPending(), { answer_id, item_id: item.item_id, seconds, ...answer }]);
+    writePending([...readPending(), { answer_id, item_key: item.item_key, seconds, ...answer }]);
     queue.shift();
     say(answer.skipped ? "Skipped." : "Answered.");
     if (queue.length || progress.state === "open") showItem();
@@ -293,12 +350,16 @@ async function undo() {
     while (sending) await new Promise((resolve) => setTimeout(resolve, 20)); // the last answer is on its way
     try {
         if (readPending().length) throw Object.assign(new Error("Undo works once your last answers are stored."), { code: 1 });
-        const reply = await backend.post("undo", { holding: queue.map((item) => item.item_id) });
-        if (reply.replaced) return;
+        if (!embedded && !progress.last_answer) {
+            say("There is no answer to take back.");
+            return;
+        }
+        const reply = await backend.post("undo", { answer_id: progress.last_answer, holding: queue.map((item) => item.item_key) });
+        if (stopped) return;
         progress = reply.progress;
         showProgress();
         if (reply.item) {
-            queue = [reply.item, ...queue.filter((item) => item.item_id !== reply.item.item_id)];
+            queue = [reply.item, ...queue.filter((item) => item.item_key !== reply.item.item_key)];
             showItem();
             say("Your last answer was taken back.");
         } else say("There is no answer to take back.");
@@ -331,7 +392,7 @@ document.addEventListener("keydown", (event) => {
     const typing = event.target.matches("textarea, input");
     if (event.key === "Enter" && event.ctrlKey && !$("editor").hidden && !dialog) $("editor").requestSubmit();
     if (event.ctrlKey || event.altKey || event.metaKey || typing || event.repeat) return;
-    const number = /^[1-9]$/.test(event.key) ? Number(event.key) - 1 : -1;
+    const number = event.key.length === 1 ? KEYS.indexOf(event.key) : -1;
     if (dialog) {
         if (dialog.id === "skipping" && number >= 0 && number < REASONS.length) {
             event.preventDefault();
@@ -358,6 +419,12 @@ function listen() {
     $("undo").onclick = undo;
     $("skip").onclick = openSkip;
     $("help").onclick = () => showInstructions(false);
+    $("save-refused").onclick = () => save({ task_id: task.task_id, annotator: task.annotator, refused: readRefused() },
+        `${task.annotator}.refused.json`);
+    $("remove-refused").onclick = () => {
+        localStorage.removeItem(storageKey("caramel-refused:"));
+        showRefused();
+    };
     $("stay").onclick = () => $("skipping").close();
     $("reasons").append(...REASONS.map((reason, index) => {
         const button = document.createElement("button");
@@ -394,6 +461,8 @@ async function start() {
     $("guideline-title").textContent = title;
     $("guideline").textContent = paragraphs.join("\n\n");
     $("who").textContent = `Annotator ${task.annotator}`;
+    showRefused();
+    mentionOtherTasks();
     showInstructions(true);
     // Time counts from the first sight of an item, not of the instructions.
     await new Promise((resolve) => $("instructions").addEventListener("close", resolve, { once: true }));

@@ -1,8 +1,8 @@
 """CREPE raw retrieval (Ma et al. 2023, appendix B.2): plain retrieval in both directions, within folds.
 
 Splits differ in size, and retrieval from more candidates is harder. Therefore K folds of N pairs are drawn
-from each split, where N is the size of the smallest split and K = min(20, ⌊size / N⌋). No pair is drawn
-twice. Within a fold each image is a query among its N captions, and each caption is a query among its N
+from each split, where N is the size of the smallest split in its folder and K = min(20, ⌊size / N⌋). No pair is
+drawn twice. Within a fold each image is a query among its N captions, and each caption is a query among its N
 images. Pairs outside the folds are not scored. The paper does not say how the folds were drawn. Here they are
 drawn at random, by name and ``SEED``.
 
@@ -14,6 +14,7 @@ deviation.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +22,13 @@ import pandas as pd
 
 from caramel.benchmarks.crepe_files import COLUMNS, Region, read_regions
 from caramel.benchmarks.visual_genome import locate_vg_image
-from caramel.errors import DataError
+from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Index, Rankings
 
 LAYOUT = f"""\
   crepe_retrieval/unseen_atoms_in_laion.csv …   a file of image-text pairs per split, with the split's name; N is
                                   the smallest split's size: columns {", ".join(COLUMNS)}
+  crepe_retrieval/productivity/n4.csv …  the same for splits with an N of their own, in a folder
   IMAGES/VG_100K/2.jpg …          Visual Genome images (folders VG_100K and VG_100K_2)"""
 MOST_FOLDS = 20
 SEED = 0
@@ -43,14 +45,25 @@ def read_crepe_retrieval(data: Path, images: Path, seed: int = SEED) -> Rankings
     Raises:
         DataError: no file exists, or one is broken or empty.
     """
-    splits = {path.stem: read_regions(path, {}).regions for path in sorted(data.glob("*.csv"))}
+    paths = sorted([*data.glob("*.csv"), *data.glob("*/*.csv")], key=lambda path: (path.stem, str(path)))
+    splits = {path: read_regions(path, {}).regions for path in paths}
     if not splits:
         raise DataError(f"{str(data)!r} holds no *.csv. Expected layout:\n{LAYOUT}")
-    size = min(map(len, splits.values()))
+    times = Counter(path.stem for path in paths)
+    if double := [str(path) for path in paths if times[path.stem] > 1]:
+        raise DataError(
+            f"{str(data)!r} has files of one name, whose splits could not be told apart. Keep one of each name:\n"
+            f"{format_items(double)}"
+        )
+    sizes = {
+        folder: min(len(pairs) for path, pairs in splits.items() if path.parent == folder)
+        for folder in {path.parent for path in paths}
+    }
     rows: list[tuple[object, ...]] = []
     pairs: list[Region] = []  # image and caption of a pair have the same index
     pools: list[Index] = []
-    for split, members in splits.items():
+    for path, members in splits.items():
+        split, size = path.stem, sizes[path.parent]
         for fold, chosen in enumerate(draw_folds(split, members, size, seed)):
             for direction in ("i2t", "t2i"):
                 name = f"{direction}/{split}"

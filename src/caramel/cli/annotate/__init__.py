@@ -21,6 +21,11 @@ from caramel.cli.annotate.serve import serve_annotation_task
 class TaskGroup(click.Group):
     """A group that takes a task file in place of a command: `caramel annotate TASK.db` serves it."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `serve` before options: the group has none but --help."""
+        options = args[:1] and args[0].startswith("-") and args[0] not in ctx.help_option_names
+        return super().parse_args(ctx, ["serve", *args] if options else args)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

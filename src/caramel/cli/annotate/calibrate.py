@@ -75,10 +75,10 @@ def calibrate_judge(decisions: Path, choices: Path, candidates: Path, judge: str
         )
         of_choose = of_choose[~of_choose["item_id"].isin(outdated)]
     quality = calibrate_on_decisions(scores, of_choose, seed=seed)
-    low, high = quality.precision_interval
-    least, most = quality.recall_interval
+    precision_low, precision_high = quality.precision_interval
+    recall_low, recall_high = quality.recall_interval
     echo(f"{quality.chosen} images that people chose, {quality.refused} that they refused.")
     echo(f"threshold    {quality.threshold:.4f}")
-    echo(f"precision    {quality.precision:.3f} [{low:.3f}, {high:.3f}]")
-    echo(f"recall       {quality.recall:.3f} [{least:.3f}, {most:.3f}]")
+    echo(f"precision    {quality.precision:.3f} [{precision_low:.3f}, {precision_high:.3f}]")
+    echo(f"recall       {quality.recall:.3f} [{recall_low:.3f}, {recall_high:.3f}]")
     echo(f"specificity  {quality.specificity:.3f}")

@@ -11,7 +11,11 @@ SHARE = click.FloatRange(0, 1)
 
 @click.command("sample-size")
 @click.option(
-    "--within", default=0.05, show_default=True, type=SHARE, help="Half the length of the interval."
+    "--within",
+    default=0.05,
+    show_default=True,
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    help="Half the length of the interval.",
 )
 @click.option(
     "--kappa", type=float, help="Expected kappa of two annotators; gives the items that both answer."

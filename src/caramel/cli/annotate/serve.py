@@ -10,16 +10,14 @@ import click
 from caramel.cli.output import echo
 from caramel.errors import ConfigError
 
-PORT = 5080
+PORT, ANNOTATOR = 5080, "annotator-1"
 
 
 @click.command("serve")
 @click.argument("task", type=click.Path(path_type=Path))
 @click.option(
     "--annotator",
-    default="annotator-1",
-    show_default=True,
-    help="Pseudonym of the annotator at this machine.",
+    help=f"Pseudonym of the annotator at this machine, without --accounts.  [default: {ANNOTATOR}]",
 )
 @click.option(
     "--accounts",
@@ -34,8 +32,18 @@ PORT = 5080
 @click.option(
     "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="Port; 0 takes a free one."
 )
+@click.option(
+    "--public-url",
+    metavar="URL",
+    help="URL under which browsers reach this server through a tunnel or a proxy, such as https://annotate.example.org.",
+)
 def serve_annotation_task(
-    task: Path, annotator: str, accounts: Path | None, share_on: str | None, port: int
+    task: Path,
+    annotator: str | None,
+    accounts: Path | None,
+    share_on: str | None,
+    port: int,
+    public_url: str | None,
 ) -> None:
     """Serve a task to annotators' browsers, until Ctrl-C.
 
@@ -47,29 +55,30 @@ def serve_annotation_task(
     Example:
       caramel annotate serve choose.db
       caramel annotate serve choose.db --accounts accounts.json --share-on 192.168.1.20
+      caramel annotate serve choose.db --accounts accounts.json --public-url https://annotate.example.org
     """
-    from caramel.annotation.accounts import check_pseudonym, create_secret, hash_secret, read_accounts
-    from caramel.annotation.serving import LOOPBACK, list_hosts, open_socket, serve_task
+    from caramel.annotation.accounts import AccountsFile, check_pseudonym, create_secret, hash_secret
+    from caramel.annotation.serving import LOOPBACK, list_origins, open_socket, serve_task
     from caramel.annotation.store import AnswerStore
 
     if share_on is not None and accounts is None:
         raise ConfigError(
             "--share-on needs --accounts: other machines get in with an account only. `caramel annotate accounts` makes them."
         )
+    if annotator is not None and accounts is not None:
+        raise ConfigError("--annotator and --accounts exclude each other: accounts name the annotators.")
     address = share_on or LOOPBACK
     secret = "SECRET" if accounts else create_secret()
-    known = (
-        read_accounts(accounts)
-        if accounts
-        else {check_pseudonym(annotator, "--annotator"): hash_secret(secret)}
-    )
-    list_hosts(address, port)  # refuses a wildcard before anything is opened
+    name = check_pseudonym(annotator or ANNOTATOR, "--annotator")
+    # Asked at each request: a file may have changed since.
+    get_accounts = AccountsFile(accounts) if accounts else {name: hash_secret(secret)}.copy
+    list_origins(address, port, public_url)  # refuses a wildcard before anything is opened
     with closing(AnswerStore(task)) as store:
         listener = open_socket(address, port)
-        host = list_hosts(address, listener.getsockname()[1])[0]
-        who = f"{len(known)} annotators, each with their own secret" if accounts else annotator
+        origins = list_origins(address, listener.getsockname()[1], public_url)
+        who = f"{len(get_accounts())} annotators, each with their own secret" if accounts else name
         # Not `echo`, which hides secrets: this link is what the user needs.
-        click.echo(f"Annotation for {who}: http://{host}/?token={secret}")
+        click.echo(f"Annotation for {who}: {origins[0]}/?token={secret}")
         echo("Ctrl-C ends it. Answers are stored one by one.")
         with suppress(KeyboardInterrupt):
-            serve_task(store, known, listener, address)
+            serve_task(store, get_accounts, listener, origins)

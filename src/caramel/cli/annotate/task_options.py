@@ -100,7 +100,27 @@ def write_task(
     create_task_file(options.out, settings, prepared.items, keys.images, prepared.roles)
     if prepared.broken:
         echo(f"{len(prepared.broken)} items left out:\n{format_items(prepared.broken)}", err=True)
+    gold = [*prepared.roles.values()].count("gold")
+    if gold:
+        _echo_gold_share(gold, len(prepared.items) - len(prepared.roles), options.gold_every)
     known = f", {len(prepared.roles)} of them with known answers" if prepared.roles else ""
     echo(
         f"{len(prepared.items)} items{known}. Written to {options.out}. Serve it: caramel annotate {options.out}"
     )
+
+
+def _echo_gold_share(gold: int, items: int, gold_every: int) -> None:
+    """Print how many gold items annotators meet, and warn if nobody can meet all."""
+    enough = gold * max(
+        1, gold_every - 1
+    )  # items that an annotator judges until all gold items were mixed in
+    echo(
+        f"An annotator meets all {gold} gold items within about {enough} items.",
+        err=True,
+    )
+    if enough > items:
+        echo(
+            f"The task has {items} items: whoever judges all of them meets about {items // max(1, gold_every - 1)} of the gold "
+            "items. Give fewer gold items, or a smaller --gold-every.",
+            err=True,
+        )

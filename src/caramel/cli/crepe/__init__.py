@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 
+from caramel.cli.crepe.figures import draw_figures
 from caramel.cli.crepe.index import index_corpus
 from caramel.cli.crepe.productivity import build_productivity_set
 from caramel.cli.crepe.systematicity import build_systematicity_set
+from caramel.cli.crepe.top import list_top
 
 
 @click.group("crepe")
@@ -24,5 +26,5 @@ def crepe_group() -> None:
     """
 
 
-for _command in (index_corpus, build_systematicity_set, build_productivity_set):
+for _command in (index_corpus, build_systematicity_set, build_productivity_set, draw_figures, list_top):
     crepe_group.add_command(_command)

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from caramel.cli.crepe.inputs import (
-    EXISTING,
-    REJECTS,
     SetOptions,
     add_set_options,
-    build_crop_rules,
-    list_graph_atoms,
     list_input_files,
-    load_plausibility_scorer,
-    load_thesaurus,
     print_counts,
 )
 from caramel.cli.options import RenamedOption, collect_options
-
-if TYPE_CHECKING:
-    from caramel.crepe.llm_captions import CaptionWriter
 
 
 @dataclass(frozen=True)
@@ -60,9 +50,8 @@ class WriterOptions:
 )
 @click.option(
     "--entailment",
-    type=EXISTING,
-    help="Folder of a natural language inference model. Swaps that follow from their caption are left out.  [default: "
-    "no check]",
+    help="Folder of a natural language inference model; swaps that follow from their caption are left out. Required with "
+    "--writer, as published; none: no check.  [default: none with the template]",
 )
 @click.option(
     "--max-connections",
@@ -81,7 +70,7 @@ class WriterOptions:
 )
 @collect_options(WriterOptions, "writing")
 def build_productivity_set(
-    settings: SetOptions, per_complexity: int, walks: int, entailment: Path | None, writing: WriterOptions
+    settings: SetOptions, per_complexity: int, walks: int, entailment: str | None, writing: WriterOptions
 ) -> None:
     """Build the productivity set: captions of 4 to 12 atoms.
 
@@ -93,67 +82,36 @@ def build_productivity_set(
     Example:
       caramel crepe productivity --graphs vg/ --words wordnet:dict/ --out data/crepe_productivity
     """
-    from caramel.crepe.example_files import open_rejects
-    from caramel.crepe.productivity import (
-        COMPLEXITIES,
-        FOILS,
-        get_file_path,
-        sample_drafts,
-        write_productivity_files,
+    from caramel.crepe.build import (
+        NO_CHECK,
+        REJECTS,
+        check_entailment,
+        load_caption_writer,
+        load_entailment_scorer,
+        write_productivity_set,
     )
-    from caramel.crepe.visual_genome_graphs import iter_image_graphs
+    from caramel.crepe.productivity import COMPLEXITIES, FOILS, get_file_path, get_raw_path
     from caramel.io.files import forbid_overwriting_inputs
-    from caramel.registry import TEXT_JUDGES
-
-    graphs, out = settings.graphs, settings.out
-
-    written = [get_file_path(out, negative_type, n) for negative_type in FOILS for n in COMPLEXITIES]
-    forbid_overwriting_inputs(
-        [out / REJECTS, *written],
-        [*list_input_files(graphs, settings.words, settings.sensible), *([entailment] if entailment else [])],
-    )
-    thesaurus = load_thesaurus(settings.words, lambda: list_graph_atoms(graphs))
-    rules = build_crop_rules(settings.min_area)
-    with open_rejects(out / REJECTS) as (reject, reasons):
-        drafted = sample_drafts(
-            iter_image_graphs(graphs, reject, regions=False),
-            complexities=COMPLEXITIES,
-            tries=walks,
-            most=per_complexity,
-            rules=rules,
-            seed=settings.seed,
-            reject=reject,
-        )
-        counts = write_productivity_files(
-            drafted,
-            thesaurus,
-            out,
-            seed=settings.seed,
-            reject=reject,
-            plausible=load_plausibility_scorer(settings.sensible),
-            write_captions=_build_caption_writer(writing, settings.seed),
-            entailed=None
-            if entailment is None
-            else TEXT_JUDGES["entailment"].load(str(entailment)).predict_probabilities,
-        )
-    print_counts(
-        {f"{negative_type}, {n} atoms": count for (negative_type, n), count in counts.items()}, reasons, out
-    )
-
-
-def _build_caption_writer(options: WriterOptions, seed: int) -> CaptionWriter:
-    """Return the function that writes captions, with a template or a language model."""
-    from caramel.crepe.llm_captions import create_caption_writer, write_template_captions
-    from caramel.registry import LANGUAGE_MODELS
     from caramel.sources.captions.llm.writer import STORE
 
-    if options.writer is None:
-        return write_template_captions
-    family, _, target = options.writer.partition(":")
-    return create_caption_writer(
-        LANGUAGE_MODELS[family].load(target, max_connections=options.max_connections, workers=0),
-        STORE,
-        seed=seed,
-        max_connections=options.max_connections,
-        max_requests=options.max_requests,
+    out = settings.out
+    written = [get_file_path(out, negative_type, n) for negative_type in FOILS for n in COMPLEXITIES]
+    written += [get_raw_path(settings.raw, n) for n in COMPLEXITIES if settings.raw]
+    inputs = list_input_files(settings.graphs, settings.words, settings.sensible)
+    check_entailment(writing.writer, entailment)
+    models = [Path(entailment)] if entailment not in (None, NO_CHECK) else []
+    forbid_overwriting_inputs([out / REJECTS, *written], [*inputs, *models])
+    counts = write_productivity_set(
+        settings.build(),
+        per_complexity=per_complexity,
+        walks=walks,
+        write_captions=load_caption_writer(
+            writing.writer,
+            STORE,
+            seed=settings.seed,
+            max_connections=writing.max_connections,
+            max_requests=writing.max_requests,
+        ),
+        entailed=load_entailment_scorer(entailment),
     )
+    print_counts(counts, out)

@@ -8,60 +8,50 @@ import click
 
 from caramel.cli.crepe.inputs import (
     EXISTING,
-    REJECTS,
     SetOptions,
     add_set_options,
-    build_crop_rules,
-    iter_regions,
+    add_spelling_option,
     list_input_files,
-    load_plausibility_scorer,
-    load_thesaurus,
     print_counts,
 )
-from caramel.errors import ConfigError
 
 
 @click.command("systematicity")
 @add_set_options
 @click.option("--index", required=True, type=EXISTING, help="Folder that `caramel crepe index` wrote.")
 @click.option("--name", required=True, help="Name of the training corpus in the names of files.")
-def build_systematicity_set(settings: SetOptions, index: Path, name: str) -> None:
+@add_spelling_option
+def build_systematicity_set(settings: SetOptions, index: Path, name: str, correct_spelling: bool) -> None:
     """Build the systematicity set, split by what the corpus contains.
 
-    Each region has one compound. Writes one file for each of the splits seen_compounds, unseen_compounds and
-    unseen_atoms, and rejects.csv, to --out.
+    Regions of one compound get hard negatives; --raw has those of several, too. Writes one file for each of the splits seen_compounds, unseen_compounds and
+    unseen_atoms, frequencies_in_NAME.csv and rejects.csv to --out.
 
     \b
     Example:
       caramel crepe systematicity --graphs vg/ --index cc3m_index/ --name cc3m --words wordnet:dict/ --out data/crepe_systematicity
     """
-    from caramel.crepe.corpus_index import NAME, VOCABULARY, read_seen_atoms
-    from caramel.crepe.example_files import open_rejects
-    from caramel.crepe.systematicity import get_file_paths, write_systematicity_files
+    from caramel.crepe.build import REJECTS, check_corpus_name, write_systematicity_set
+    from caramel.crepe.corpus_index import NAME, VOCABULARY
+    from caramel.crepe.systematicity import SPLITS, get_file_paths, get_frequency_path, get_raw_path
     from caramel.io.files import forbid_overwriting_inputs
 
-    graphs, out = settings.graphs, settings.out
-
-    if not name.replace("-", "").replace("_", "").isalnum():
-        raise ConfigError(
-            f"--name {name!r} must consist of letters, digits, - and _: it is part of file names."
-        )
+    check_corpus_name(name)
+    out = settings.out
     forbid_overwriting_inputs(
-        [out / REJECTS, *get_file_paths(out, name).values()],
-        [*list_input_files(graphs, settings.words, settings.sensible), index / NAME, index / VOCABULARY],
-    )
-    thesaurus = load_thesaurus(settings.words, lambda: read_seen_atoms(index / NAME))
-    rules = build_crop_rules(settings.min_area)
-    calls = iter(range(2))
-    with open_rejects(out / REJECTS) as (reject, reasons):
-        counts = write_systematicity_files(
-            lambda: iter_regions(graphs, reject if next(calls) else lambda row: None, rules),
-            thesaurus,
+        [
+            out / REJECTS,
+            get_frequency_path(out, name),
+            *get_file_paths(out, name).values(),
+            *(get_raw_path(settings.raw, split, name) for split in SPLITS if settings.raw),
+        ],
+        [
+            *list_input_files(settings.graphs, settings.words, settings.sensible),
             index / NAME,
-            out,
-            name=name,
-            seed=settings.seed,
-            reject=reject,
-            plausible=load_plausibility_scorer(settings.sensible),
-        )
-    print_counts({f"{split}": count for split, count in counts.items()}, reasons, out)
+            index / VOCABULARY,
+        ],
+    )
+    counts = write_systematicity_set(
+        settings.build(), index=index, name=name, correct_spelling=correct_spelling
+    )
+    print_counts(counts, out)

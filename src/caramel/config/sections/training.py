@@ -34,15 +34,29 @@ class Pretrain(Section):
     backend: str
     pretrained: str | None
     model: str
+    negatives: bool
     seed: Seed
     image_steps: Count
+    epochs: Positive | None
     steps: Positive
     batch_size: Several
     block_size: Positive
     lr: LearningRate
     warmup_steps: Count
     weight_decay: WeightDecay
+    betas: tuple[Decay, Decay]
+    eps: Annotated[float, Field(gt=0, le=1)]
+    grad_clip_norm: Annotated[float, Field(gt=0, le=1000)] | None
     checkpoint_every: Positive
+
+    @field_validator("image_steps")
+    @classmethod
+    def _check_image_steps(cls, steps: int, info: ValidationInfo) -> int:
+        if steps and info.data.get("negatives"):
+            raise ValueError(
+                "must be 0 with negatives: texts are aligned to a locked image tower without them"
+            )
+        return steps
 
 
 class Lora(Section):
@@ -92,6 +106,38 @@ class Search(Section):
                 "must be null if all are lists: their combinations are tried, and nothing is drawn"
             )
         return draws
+
+
+class FinetuneSugarcrepePp(Section):
+    """Stage ``finetune_sugarcrepe_pp``: models tuned on 40 % of SugarCrepe++."""
+
+    models: Annotated[tuple[str, ...], Distinct] = Field(min_length=1)
+    data: str
+    images: str | None
+    seeds: Annotated[tuple[Seed, ...], Distinct] = Field(min_length=1)
+    method: Variant
+    epochs: Positive
+    rows: Several
+    batch_size: Positive
+    lr: LearningRate
+    lora_lr: LearningRate
+    warmup_steps: Count
+    weight_decay: WeightDecay
+    grad_clip_norm: Annotated[float, Field(gt=0, le=1000)] | None
+    lora: Lora
+
+    @field_validator("method")
+    @classmethod
+    def _check_method(cls, method: str) -> str:
+        known = METHODS[method]
+        needs = {
+            "negative images, which SugarCrepe++ does not have": known.images,
+            "a bias of the logits, which these models do not have": known.bias,
+            "patches and words, which not all of these models give": known.parts,
+        }
+        if unmet := [need for need, needed in needs.items() if needed]:
+            raise ValueError(f"needs {unmet[0]}")
+        return method
 
 
 # Keys of ``finetune`` that no variant can override: comparisons of variants would compare other things.

@@ -31,8 +31,8 @@ def compute_loss(encoded: Features, step: int) -> torch.Tensor:
 METHOD = Method(
     name="two_captions",
     help="the mean of the loss of `trohn_text` with the caption and with its paraphrase.",
-    source="Dumpala et al., SugarCrepe++, NeurIPS 2024, E.3, fine-tune on 40 % of it with an objective "
-    "that they do not state; this objective is ours.",
+    source="ours, for rows with two captions. Dumpala et al., SugarCrepe++, NeurIPS 2024, E.3, fine-tune on 40 % "
+    "of it with the objective of sentence-transformers, which is method `sentence_transformers`.",
     loss=compute_loss,
     negatives=1,
     paraphrases=True,

@@ -176,9 +176,10 @@ def graph_listed(objects: str, relations: str) -> SceneGraph:
     """Return the graph that the prompt's list says."""
     things = [thing.partition(" (") for thing in objects.split("; ")]
     nodes = tuple(
-        Node(noun, tuple(filter(None, looks.removesuffix(")").split(", ")))) for noun, _, looks in things
+        Node(noun.rstrip("123"), tuple(filter(None, looks.removesuffix(")").split(", "))))
+        for noun, _, looks in things
     )
-    names = [node.name for node in nodes]
+    names = [noun for noun, _, _ in things]
     found = [
         (a, b, r)
         for r in relations.split("; ")
@@ -192,7 +193,10 @@ def graph_listed(objects: str, relations: str) -> SceneGraph:
 
 def test_examples_of_graphs_are_of_every_complexity_that_no_template_says() -> None:
     graphs = [graph_listed(e.given["objects"], e.given["relations"]) for _, e in examples("say_graph")]
-    assert [len(graph.list_positions()) for graph in graphs] == [5, 6, 7, 8, 9, 10, 11, 12]
+    assert [len(graph.list_positions()) for graph in graphs] == [n for n in range(5, 13) for _ in range(5)]
+    assert [e.atoms for _, e in examples("say_graph")] == [len(graph.list_positions()) for graph in graphs]
+    shown = [load_prompt(f"say_graph/{n}").examples for n in range(5, 13)]
+    assert [e for part in shown for e in part] == [e for _, e in examples("say_graph")]
     assert [format_graph(graph) for graph in graphs] == [dict(e.given) for _, e in examples("say_graph")]
 
 

@@ -73,6 +73,7 @@ class Example(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     given: Mapping[str, str]
     answer: Answer
+    atoms: int | None = None  # of the graph; the prompt of a number of atoms has the examples of that number
 
 
 class Prompt(BaseModel):
@@ -160,9 +161,18 @@ def _format_given(given: Mapping[str, str]) -> str:
 
 @functools.cache
 def load_prompt(name: str, folder: str = "") -> Prompt:
-    """Return the prompt with this name: caramel's, or that of the user's folder (``own_prompts``)."""
-    raw = read_yaml(Path(folder or FOLDER) / f"{name}.yaml", "" if folder else "Install caramel again.")
-    return Prompt.model_validate_json(json.dumps(raw))
+    """Return the prompt with this name: caramel's, or that of the user's folder (``own_prompts``).
+
+    NAME/ATOMS is NAME with the examples of a number of atoms alone.
+    """
+    file, _, atoms = name.partition("/")
+    raw = read_yaml(Path(folder or FOLDER) / f"{file}.yaml", "" if folder else "Install caramel again.")
+    prompt = Prompt.model_validate_json(json.dumps(raw))
+    if not atoms:
+        return prompt
+    return prompt.model_copy(
+        update={"examples": [example for example in prompt.examples if example.atoms == int(atoms)]}
+    )
 
 
 @functools.cache
