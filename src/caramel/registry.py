@@ -291,5 +291,7 @@ METHODS: Registry[Method] = Registry(
         "read": "caramel.training.methods.read_clip:METHOD",
         "two_captions": "caramel.training.methods.two_captions:METHOD",
         "sentence_transformers": "caramel.training.methods.sentence_transformers:METHOD",
+        "c2lip": "caramel.training.methods.c2lip:METHOD",
+        "cs_clip": "caramel.training.methods.cs_clip:METHOD",
     },
 )
