@@ -29,11 +29,11 @@ def echo(text: str, *, err: bool = False) -> None:
 def _reserve_stdout(ctx: click.Context, option: click.Parameter, is_set: bool) -> None:
     """Send whatever is printed during the command to stderr, so that stdout holds the JSON object alone."""
     if is_set:
-        ctx.meta[_STDOUT] = ctx.with_resource(_redirect_to_stderr())
+        ctx.meta[_STDOUT] = ctx.with_resource(_send_prints_to_stderr())
 
 
 @contextlib.contextmanager
-def _redirect_to_stderr() -> Iterator[TextIO]:
+def _send_prints_to_stderr() -> Iterator[TextIO]:
     """Send what is printed to stderr, also by libraries in C such as the solver; give a stream to the true stdout."""
     stdout, stderr = sys.stdout, sys.stderr
     with contextlib.redirect_stdout(stderr):
@@ -43,15 +43,15 @@ def _redirect_to_stderr() -> Iterator[TextIO]:
             yield stdout
             return
         stdout.flush()
-        kept = os.dup(number)
+        original = os.dup(number)
         os.dup2(other, number)
         try:
-            with os.fdopen(os.dup(kept), "w", encoding="utf-8") as stream:
+            with os.fdopen(os.dup(original), "w", encoding="utf-8") as stream:
                 yield stream
         finally:
             ctypes.CDLL(None).fflush(None)  # what C still holds was printed before
-            os.dup2(kept, number)
-            os.close(kept)
+            os.dup2(original, number)
+            os.close(original)
 
 
 add_json_option = click.option(
