@@ -95,10 +95,14 @@ def compute_metrics(
             "--errata and --matching need --data, the folder of the benchmark's files, and --data is only for them."
         )
     if errata is not None and (binding is not None or matching):
-        raise ConfigError("--errata corrects items, and --binding and --matching read those as published. Run them apart.")
+        raise ConfigError(
+            "--errata corrects items, and --binding and --matching read those as published. Run them apart."
+        )
     corrections = _read_corrections(benchmark, errata, data) if errata and data else None
     read = [file for path in files for file in list_result_files(path)]
-    read += [path for path in (data, binding, find_errata_file(errata, benchmark) if errata else None) if path]
+    read += [
+        path for path in (data, binding, find_errata_file(errata, benchmark) if errata else None) if path
+    ]
     written = (*run_files.METRICS_FILES, ERRATA, BINDING, MATCHING)
     forbid_overwriting_inputs([out / name for name in written], read)
     compute = partial(compute_file_metrics, list(files), BENCHMARKS[benchmark], bootstrap=bootstrap)
@@ -124,7 +128,9 @@ def compute_metrics(
     echo(f"\nWritten to {out}.")
 
 
-def _write_binding_figures(benchmark: str, index: Path, compute: Callable[..., pd.DataFrame], out: Path) -> None:
+def _write_binding_figures(
+    benchmark: str, index: Path, compute: Callable[..., pd.DataFrame], out: Path
+) -> None:
     """Write and print the figures by what a corpus holds."""
     from caramel.crepe.binding_splits import read_binding_splits
     from caramel.evaluation.rescoring.binding_figures import compute_binding_figures

@@ -26,7 +26,15 @@ from caramel.registry import GRAPH_PARSERS
 
 SPLITS_NAME = "binding.csv"  # beside the index
 SEEN, UNSEEN, NONE = STATES = "seen", "unseen", "none"  # none: the parser found no compound that differs
-COLUMNS = ("benchmark", "instance_id", TEXTS_HASH, "positive", "negative", "positive_unseen", "negative_unseen")
+COLUMNS = (
+    "benchmark",
+    "instance_id",
+    TEXTS_HASH,
+    "positive",
+    "negative",
+    "positive_unseen",
+    "negative_unseen",
+)
 _BETWEEN = "\x1f"  # as in an index
 
 
@@ -130,7 +138,9 @@ def read_binding_splits(index: Path, benchmark: str) -> dict[str, BindingSplit]:
         for where, row in iter_csv_rows(path, COLUMNS):
             for side in ("positive", "negative"):
                 if row[side] not in STATES:
-                    raise DataError(f"{where}: {side} is {format_value(row[side])}, not one of {', '.join(STATES)}.")
+                    raise DataError(
+                        f"{where}: {side} is {format_value(row[side])}, not one of {', '.join(STATES)}."
+                    )
             if row["benchmark"] == benchmark:
                 splits[row["instance_id"]] = BindingSplit(row[TEXTS_HASH], row["positive"], row["negative"])
     if not splits:

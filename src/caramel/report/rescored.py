@@ -10,7 +10,9 @@ from caramel.report.terminal import align_columns
 def format_binding_figures(figures: pd.DataFrame) -> str:
     """Return the figures over all instances, a line for each model, metric and binding split."""
     lines = [["model", "metric", "positive", "negative", "value", "95 % interval", "n"]]
-    for row in figures[figures["subset"] == "all"].sort_values(["model", "metric"], kind="stable").to_dict("records"):
+    for row in (
+        figures[figures["subset"] == "all"].sort_values(["model", "metric"], kind="stable").to_dict("records")
+    ):
         names = [str(row[name]) for name in ("model", "metric", "positive", "negative")]
         lines.append([*names, *_format_value(row, "value", "ci_low", "ci_high", ".1f"), str(row["n"])])
     return (
@@ -21,7 +23,19 @@ def format_binding_figures(figures: pd.DataFrame) -> str:
 
 def format_matching_gains(gains: pd.DataFrame) -> str:
     """Return a line for each model, wrapper and setting."""
-    lines = [["model", "wrapper", "setting", "value", "95 % interval", "gain", "95 % interval", "permuted gain", "n"]]
+    lines = [
+        [
+            "model",
+            "wrapper",
+            "setting",
+            "value",
+            "95 % interval",
+            "gain",
+            "95 % interval",
+            "permuted gain",
+            "n",
+        ]
+    ]
     for row in gains.to_dict("records"):
         names = [str(row[name]) for name in ("model", "wrapper", "setting")]
         value = _format_value(row, "value", "ci_low", "ci_high", ".1f")

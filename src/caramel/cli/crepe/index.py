@@ -91,7 +91,8 @@ def index_corpus(
         path = build_index(corpus, atoms, column=column, folder=out, parser=parser)
         echo(f"Looked for {len(atoms):,} words. Written to {path}.")
         return
-    assert data and caption_parser
+    assert data
+    assert caption_parser
     pairs = _read_pairs(benchmarks, data)
     parsed = parse_pairs(pairs, caption_parser)
     atoms = frozenset(atom for graph in parsed.values() for atom in graph.list_atoms())

@@ -44,7 +44,9 @@ class SplitFilter:
             DataError: an instance has no split, or was scored with other texts than those that were split.
         """
         texts = rows[TEXTS_HASH] if TEXTS_HASH in rows else [None] * len(rows)
-        results = [self._find_split(name, text) for name, text in zip(rows["instance_id"], texts, strict=True)]
+        results = [
+            self._find_split(name, text) for name, text in zip(rows["instance_id"], texts, strict=True)
+        ]
         self.counts.update((split.positive, split.negative) for split in results)
         counted = [self.is_selected((split.positive, split.negative)) for split in results]
         return pd.Series(counted, index=rows.index, dtype=bool)
@@ -57,7 +59,9 @@ class SplitFilter:
         """Return the split of a result; results of other programs may be named ``SUBSET/NUMBER``."""
         split = self.splits.get(name) or self.splits.get(name.replace("/", "-"))
         if split is None or (isinstance(texts, str) and texts != split.texts_hash):
-            problem = "has no binding split" if split is None else "was scored with other texts than were split"
+            problem = (
+                "has no binding split" if split is None else "was scored with other texts than were split"
+            )
             raise DataError(
                 f"Instance {name!r} {problem}: --binding was made of another release. Run `caramel crepe index "
                 f"--benchmark` again with the files that the results are of."

@@ -23,6 +23,7 @@ Settings:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -51,7 +52,18 @@ NONE, GROUP_MATCH, TEST_TIME = "none", "group_match", "test_time_matching"
 DISJOINT, TRANSDUCTIVE = "disjoint", "transductive"
 WRAPPERS = ((NONE, DISJOINT), (GROUP_MATCH, TRANSDUCTIVE), (TEST_TIME, DISJOINT), (TEST_TIME, TRANSDUCTIVE))
 COLUMNS = (
-    *("model", "benchmark", "wrapper", "setting", "value", "ci_low", "ci_high", "gain", "gain_low", "gain_high"),
+    *(
+        "model",
+        "benchmark",
+        "wrapper",
+        "setting",
+        "value",
+        "ci_low",
+        "ci_high",
+        "gain",
+        "gain_low",
+        "gain_high",
+    ),
     *("permuted", "permuted_gain", "n"),
 )
 SHARE = 0.5  # of the groups of which pseudo-labels are learned, those with the greatest margins
@@ -94,7 +106,9 @@ def compute_matching_gains(similarities: pd.DataFrame, task: Task, *, bootstrap:
         clusters = assign_clusters(pd.DataFrame({"image_id": groups.images}))
         alone, *_ = hits = _score_wrappers(groups, bootstrap.seed)
         coin = np.random.default_rng(bootstrap.seed).random(len(alone)) < 0.5
-        deals = [_score_wrappers(_deal_captions(groups, swapped), bootstrap.seed) for swapped in (coin, ~coin)]
+        deals = [
+            _score_wrappers(_deal_captions(groups, swapped), bootstrap.seed) for swapped in (coin, ~coin)
+        ]
         control = (deals[0] + deals[1]) / 2
         figures = _compute_figures(hits, hits - alone, clusters, bootstrap)
         permuted = control.mean(axis=1)
@@ -198,7 +212,7 @@ def _count_word_differences(texts: Sequence[tuple[str, str]]) -> Any:
 
 def _list_terms(text: str) -> list[str]:
     words = tokenize_text(text)
-    return [*words, *map(" ".join, zip(words, words[1:], strict=False))]
+    return [*words, *map(" ".join, itertools.pairwise(words))]
 
 
 def _compute_figures(hits: Floats, gains: Floats, clusters: Any, bootstrap: Bootstrap) -> Floats:
