@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,9 @@ from caramel.crepe.binding_splits import STATES, BindingSplit
 from caramel.errors import DataError
 
 ANY = "any"  # the side does not count
-CELLS = list(itertools.product((ANY, *STATES), repeat=2))  # all results first
+CELLS = [
+    (positive, negative) for positive in (ANY, *STATES) for negative in (ANY, *STATES)
+]  # all results first
 KEY = ("model", "benchmark", "subset", "metric")
 COLUMNS = ("positive", "negative", *KEY, "value", "ci_low", "ci_high", "n")
 Select = Callable[[pd.DataFrame], "pd.Series[bool]"]
