@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -85,7 +85,7 @@ def probe_models(
             f"{str(captions)!r} gives no case. Give several captions per image, or details of your own in the columns "
             f"true_detail and false_detail."
         )
-    executor = select_executor() if compute.executor == "auto" else compute.executor
+    executor: Any = select_executor() if compute.executor == "auto" else compute.executor
     parts = [
         score_cases(
             cases[:limit],

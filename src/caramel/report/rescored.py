@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import pandas as pd
 
 from caramel.report.terminal import align_columns
@@ -47,7 +50,7 @@ def format_matching_gains(gains: pd.DataFrame) -> str:
     )
 
 
-def _format_value(row: dict[str, float], value: str, low: str, high: str, form: str) -> list[str]:
+def _format_value(row: Mapping[Any, Any], value: str, low: str, high: str, form: str) -> list[str]:
     """Return a value and its interval in per cent; dashes where there is none."""
     if pd.isna(row[value]):
         return ["–", "–"]

@@ -96,7 +96,7 @@ def test_every_figure_is_given_by_what_the_corpus_holds(run: Run, capsys: pytest
         **{("any", "unseen"): 1, ("any", "none"): 1, ("seen", "seen"): 1, ("seen", "unseen"): 1},
         **{("unseen", "seen"): 1, ("none", "none"): 1},
     }
-    for cell, value in {("seen", "unseen"): "1.0", ("unseen", "seen"): "0.0", ("seen", "any"): "0.5"}.items():
+    for cell, value in {("seen", "unseen"): 1, ("unseen", "seen"): 0, ("seen", "any"): 0.5}.items():
         assert whole.loc[cell, "value"] == value
     metrics = pd.read_csv("out/metrics.csv").set_index("subset")
     assert metrics.loc["all", ["value", "n"]].tolist() == [0.5, 4], "the metrics themselves do not change"
