@@ -36,6 +36,7 @@ def test_each_relation_is_counted_as_defined() -> None:
     assert rates == {
         "false_detail_lowers": (0.5, 4),
         "true_detail_keeps": (0.5, 2),
+        "true_detail_wins": (0.5, 4),
         "paraphrase_agrees": (0.75, 4),
     }
 

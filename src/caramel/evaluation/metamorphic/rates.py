@@ -5,9 +5,11 @@ Each relation holds whatever the right answers are, so no labels are needed:
 - ``false_detail_lowers``: a false detail lowers the score of the caption.
 - ``true_detail_keeps``: of the captions that beat the one with a false detail, the share that still does after a true
   detail is appended. Both texts are then about equally long, so a model that only dislikes long texts fails here.
+- ``true_detail_wins``: the caption with the true detail beats the one with the false detail. This is no relation of one
+  text to its own longer form: it tells whether the model sees the detail at all.
 - ``paraphrase_agrees``: the paraphrase and the caption give the same verdict on the false detail.
 
-A tie counts as a failure of the first two; in the third, two ties agree.
+A tie counts as a failure; in the last one, two ties agree.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from caramel.models.specs import get_family
 from caramel.utils.resampling import Bootstrap
 
 NAME = "metamorphic"
-RELATIONS = ("false_detail_lowers", "true_detail_keeps", "paraphrase_agrees")
+RELATIONS = ("false_detail_lowers", "true_detail_keeps", "true_detail_wins", "paraphrase_agrees")
 SCORES = ("score", "score_true", "score_false", "score_paraphrase", "score_paraphrase_false")
 _PARAPHRASED = "-paraphrase"  # ends the names of the paraphrases' instances
 
@@ -104,12 +106,14 @@ def _compute_outcomes(rows: pd.DataFrame) -> Outcomes:
         {
             RELATIONS[0]: np.where(np.isnan(plain - false), np.nan, lowers),
             RELATIONS[1]: np.where(lowers & ~np.isnan(true), true > false, np.nan),
-            RELATIONS[2]: np.where(np.isnan(verdicts[0] + verdicts[1]), np.nan, agrees),
+            RELATIONS[2]: np.where(np.isnan(true - false), np.nan, true > false),
+            RELATIONS[3]: np.where(np.isnan(verdicts[0] + verdicts[1]), np.nan, agrees),
         }
     )
     ties = pd.DataFrame(False, index=hits.index, columns=hits.columns)
     ties[RELATIONS[0]] = plain == false
     ties[RELATIONS[1]] = lowers & (true == false)
+    ties[RELATIONS[2]] = true == false
     return Outcomes(hits, ties)
 
 
