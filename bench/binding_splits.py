@@ -36,6 +36,7 @@ from caramel.schemas.io import read_table
 from caramel.schemas.pairs import PAIRS
 from caramel.sources.world.grammar import parse_caption
 from caramel.sources.world.scenes import INVERSE
+from caramel.utils.arrays import Bools
 from caramel.utils.stats import wilson_interval
 
 
@@ -113,26 +114,25 @@ def name_exact_states(
     rows = []
     for sides in stated:
         positive, negative = (frozenset(c for c in side if len(c) == words) for side in sides)
-        rows.append([name_exact_state(own, seen) for own in (positive - negative, negative - positive)])
+        rows.append([name_exact_state(side, seen) for side in (positive - negative, negative - positive)])
     return pd.DataFrame(rows, columns=["positive", "negative"])
 
 
-def print_confusion(side: str, exact: pd.Series, proxy: pd.Series) -> None:
+def print_confusion(side: str, exact: pd.Series[str], proxy: pd.Series[str]) -> None:
     """Print the number of instances by exact state (down) and state of the proxy (across), and both error rates."""
-    table = pd.crosstab(exact.to_numpy(), proxy.to_numpy()).reindex(
-        index=STATES, columns=STATES, fill_value=0
-    )
-    for state, row in table.iterrows():
-        click.echo(f"  {side} exactly {state:6}  " + "  ".join(f"{name} {row[name]:5}" for name in STATES))
-    judged = table.loc[[SEEN, UNSEEN]]
-    wrong = judged.loc[SEEN, UNSEEN] + judged.loc[UNSEEN, SEEN]
-    total = judged.to_numpy().sum()
+    counts = {state: [int(((exact == state) & (proxy == name)).sum()) for name in STATES] for state in STATES}
+    for state, row in counts.items():
+        listed = "  ".join(f"{name} {count:5}" for name, count in zip(STATES, row, strict=True))
+        click.echo(f"  {side} exactly {state:6}  {listed}")
+    (seen, missed, unread), (taken, unseen, unread_unseen), _ = counts.values()
+    total = max(1, seen + missed + unread + taken + unseen + unread_unseen)
     click.echo(
-        f"  {side}: wrong {100 * wrong / total:.1f} %, not parsed {100 * judged[NONE].sum() / total:.1f} %"
+        f"  {side}: wrong {100 * (missed + taken) / total:.1f} %, "
+        f"not parsed {100 * (unread + unread_unseen) / total:.1f} %"
     )
 
 
-def print_accuracy(name: str, states: pd.DataFrame, hits: np.ndarray) -> None:
+def print_accuracy(name: str, states: pd.DataFrame, hits: Bools) -> None:
     """Print accuracy of the base by the states of both sides."""
     for positive, negative in ((p, n) for p in (SEEN, UNSEEN) for n in (SEEN, UNSEEN)):
         chosen = ((states["positive"] == positive) & (states["negative"] == negative)).to_numpy()

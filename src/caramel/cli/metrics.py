@@ -119,7 +119,7 @@ def compute_metrics(
         echo(format_errata_effect(moves))
         write_csv(out / ERRATA, moves)
     if binding is not None:
-        _write_binding_figures(benchmark, binding, compute, out)
+        notes = [*notes, *_write_binding_figures(benchmark, binding, compute, out)]
     if matching and data is not None:
         _write_matching_gains(benchmark, files, data, bootstrap, out)
     run_files.write_metrics(result, out)
@@ -130,8 +130,8 @@ def compute_metrics(
 
 def _write_binding_figures(
     benchmark: str, index: Path, compute: Callable[..., pd.DataFrame], out: Path
-) -> None:
-    """Write and print the figures by what a corpus holds."""
+) -> list[str]:
+    """Write and print the figures by what a corpus holds; return notes on them."""
     from caramel.crepe.binding_splits import read_binding_splits
     from caramel.evaluation.rescoring.binding_figures import compute_binding_figures
     from caramel.report.rescored import format_binding_figures
@@ -140,6 +140,8 @@ def _write_binding_figures(
     figures = compute_binding_figures(lambda select: compute(select=select), splits)
     echo(f"\n{format_binding_figures(figures)}")
     write_csv(out / BINDING, figures)
+    notes: list[str] = figures.attrs["notes"]
+    return notes
 
 
 def _write_matching_gains(

@@ -118,9 +118,9 @@ def compute_binding_splits(
     rows = []
     for pair in pairs:
         compounds = [graphs[text].list_compounds() for text in (pair.positive, pair.negative)]
-        own = compounds[0] - compounds[1], compounds[1] - compounds[0]
-        unseen = [sorted(c for c in side if _BETWEEN.join(c) not in known) for side in own]
-        states = [_name_state(side, missing) for side, missing in zip(own, unseen, strict=True)]
+        distinct = compounds[0] - compounds[1], compounds[1] - compounds[0]
+        unseen = [sorted(c for c in side if _BETWEEN.join(c) not in known) for side in distinct]
+        states = [_name_state(side, missing) for side, missing in zip(distinct, unseen, strict=True)]
         listed = ["; ".join(map(" ".join, missing)) for missing in unseen]
         rows.append((*pair[:3], *states, *listed))
     return pd.DataFrame(rows, columns=list(COLUMNS))
@@ -152,7 +152,7 @@ def read_binding_splits(index: Path, benchmark: str) -> dict[str, BindingSplit]:
     return splits
 
 
-def _name_state(own: frozenset[Compound], unseen: Sequence[Compound]) -> str:
-    if not own:
+def _name_state(distinct: frozenset[Compound], unseen: Sequence[Compound]) -> str:
+    if not distinct:
         return NONE
     return UNSEEN if unseen else SEEN

@@ -102,12 +102,26 @@ def test_every_figure_is_given_by_what_the_corpus_holds(run: Run, capsys: pytest
     assert metrics.loc["all", ["value", "n"]].tolist() == [0.5, 4], "the metrics themselves do not change"
 
 
-def test_results_of_another_release_are_refused(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_of_other_texts_are_refused(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    assert index_corpus(run) == 0
+    splits = pd.read_csv("index/binding.csv", keep_default_na=False)
+    splits.assign(texts_hash="0" * 32).to_csv("index/binding.csv", index=False)
+    assert compute_metrics(run) != 0
+    assert "'replace_att-0' was scored with other texts" in capsys.readouterr().err
+
+
+def test_a_result_without_a_split_does_not_count_and_is_noted(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert index_corpus(run) == 0
     path = Path("index/binding.csv")
     path.write_text(path.read_text().replace("replace_att-1,", "replace_att-9,"))
-    assert compute_metrics(run) != 0
-    assert "'replace_att-1' has no binding split" in capsys.readouterr().err
+    assert compute_metrics(run) == 0
+    assert "1 results are of instances without a binding split" in capsys.readouterr().out
+    figures = pd.read_csv("out/binding.csv").query(
+        "subset == 'all' and positive == 'any' and negative == 'any'"
+    )
+    assert figures["n"].tolist() == [3]
 
 
 def test_a_folder_without_splits_says_how_to_write_them(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

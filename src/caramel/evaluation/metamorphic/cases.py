@@ -191,9 +191,9 @@ class _GraphDetails:
         """Return the type, a true and a false detail; or the reason why there are none."""
         texts = self._captions[row.image]
         words = frozenset[str]().union(*map(_list_content, texts))
-        own = _list_content(row.caption)
+        known = _list_content(row.caption)
         stated = frozenset[Compound]().union(*(self._compounds[text] for text in texts))
-        new = sorted(c for c in stated if not own.issuperset(extract_words(c[-1])))
+        new = sorted(c for c in stated if not known.issuperset(extract_words(c[-1])))
         if not new:
             return "no other caption of the image has a compound with a new noun"
         for number in rng.permutation(len(new)).tolist():
@@ -202,11 +202,11 @@ class _GraphDetails:
             if nouns:
                 false = (*compound[:-1], nouns[int(rng.integers(len(nouns)))])
                 detail_type = ATTRIBUTE if len(compound) == 2 else RELATION
-                return detail_type, _say_compound(compound), _say_compound(false)
+                return detail_type, _format_compound(compound), _format_compound(false)
         return "no noun of other images fits"
 
 
-def _say_compound(compound: Compound) -> str:
+def _format_compound(compound: Compound) -> str:
     """Return "and a red car", or "and a man on a horse"."""
     if len(compound) == 2:
         return f"and {choose_article(compound[0])} {compound[0]} {compound[1]}"

@@ -29,11 +29,13 @@ class SplitFilter:
         splits: instance -> split.
         cell: states of the positive and the negative; ``any`` selects all.
         counts: number of results of each cell that were looked at.
+        unsplit: number of results of instances without a split, which are never selected.
     """
 
     splits: Mapping[str, BindingSplit]
     cell: tuple[str, str] = (ANY, ANY)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    unsplit: int = 0
 
     def select(self, rows: pd.DataFrame) -> pd.Series[bool]:
         """Return whether each result is in the cell.
@@ -42,32 +44,32 @@ class SplitFilter:
             rows: columns model and instance_id, and ``texts_hash`` if known.
 
         Raises:
-            DataError: an instance has no split, or was scored with other texts than those that were split.
+            DataError: an instance was scored with other texts than those that were split.
         """
         texts = rows[TEXTS_HASH] if TEXTS_HASH in rows else [None] * len(rows)
-        results = [
-            self._find_split(name, text) for name, text in zip(rows["instance_id"], texts, strict=True)
-        ]
-        self.counts.update((split.positive, split.negative) for split in results)
-        counted = [self.is_selected((split.positive, split.negative)) for split in results]
-        return pd.Series(counted, index=rows.index, dtype=bool)
+        results = zip(rows["instance_id"], texts, strict=True)
+        states = [self._find_states(name, text) for name, text in results]
+        self.counts.update(of for of in states if of)
+        self.unsplit += states.count(None)
+        return pd.Series(
+            [of is not None and self.is_selected(of) for of in states], index=rows.index, dtype=bool
+        )
 
     def is_selected(self, states: tuple[str, str]) -> bool:
         """Return whether the cell has these states of the positive and the negative."""
         return all(wanted in (ANY, state) for wanted, state in zip(self.cell, states, strict=True))
 
-    def _find_split(self, name: str, texts: str | None) -> BindingSplit:
-        """Return the split of a result; results of other programs may be named ``SUBSET/NUMBER``."""
+    def _find_states(self, name: str, texts: str | None) -> tuple[str, str] | None:
+        """Return the states of a result's instance, named by other programs ``SUBSET/NUMBER``; None without a split."""
         split = self.splits.get(name) or self.splits.get(name.replace("/", "-"))
-        if split is None or (isinstance(texts, str) and texts != split.texts_hash):
-            problem = (
-                "has no binding split" if split is None else "was scored with other texts than were split"
-            )
+        if split is None:
+            return None
+        if isinstance(texts, str) and texts != split.texts_hash:
             raise DataError(
-                f"Instance {name!r} {problem}: --binding was made of another release. Run `caramel crepe index "
-                f"--benchmark` again with the files that the results are of."
+                f"Instance {name!r} was scored with other texts than were split: --binding was made of another release. "
+                f"Run `caramel crepe index --benchmark` again with the files that the results are of."
             )
-        return split
+        return split.positive, split.negative
 
 
 def compute_binding_figures(
@@ -76,6 +78,7 @@ def compute_binding_figures(
     """Return the metrics of all results and of each binding split; the columns are ``COLUMNS``.
 
     The splits are the states of the positive, of the negative, and of both. Splits without a result are left out.
+    ``.attrs["notes"]`` says how many results have no split.
 
     Args:
         compute: returns table ``metrics`` of the selected results.
@@ -83,10 +86,17 @@ def compute_binding_figures(
     """
     parts = []
     occurring: Counter[tuple[str, str]] = Counter()
+    unsplit = 0
     for cell in CELLS:
         chosen = SplitFilter(splits, cell)
         if cell == (ANY, ANY) or any(chosen.is_selected(states) for states in occurring):
             figures = compute(chosen.select)
-            occurring = chosen.counts
+            occurring, unsplit = chosen.counts, chosen.unsplit
             parts.append(figures.assign(positive=cell[0], negative=cell[1])[list(COLUMNS)])
-    return pd.concat(parts, ignore_index=True)
+    result = pd.concat(parts, ignore_index=True)
+    result.attrs["notes"] = (
+        [f"{unsplit:,} results are of instances without a binding split, which do not count in it."]
+        if unsplit
+        else []
+    )
+    return result

@@ -171,15 +171,15 @@ def compute_leans(groups: Groups, seed: int) -> list[Floats]:
     alone = groups.similarities[:, 0] - groups.similarities[:, 1]
     margin = alone[:, 0] - alone[:, 1]
     words = _count_word_differences(groups.texts)
-    transductive = _adapt(alone, words, np.ones(len(alone), bool), seed)
+    transductive = _learn_leans(alone, words, np.ones(len(alone), bool), seed)
     disjoint = np.zeros_like(alone)
     folds = min(FOLDS, len(set(groups.images)))
     for fold in group_folds(CrossValidation(groups.images, folds, seed)) if folds > 1 else []:
-        disjoint[fold.test] = _adapt(alone, words, fold.train, seed)[fold.test]
+        disjoint[fold.test] = _learn_leans(alone, words, fold.train, seed)[fold.test]
     return [alone, np.stack([margin, -margin], axis=1), disjoint, transductive]
 
 
-def _adapt(alone: Floats, words: Any, train: Bools, seed: int) -> Floats:
+def _learn_leans(alone: Floats, words: Any, train: Bools, seed: int) -> Floats:
     """Return the preferences of all images, learned from the matches of the training groups, (n, 2).
 
     Args:
