@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -20,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.crepe.binding_splits import (
+    COMPOUND_LENGTHS,
     NONE,
     SEEN,
     STATES,
@@ -30,7 +30,7 @@ from caramel.crepe.binding_splits import (
 )
 from caramel.crepe.corpus_index import build_index
 from caramel.evaluation.benchmark_source import locate_benchmark, read_task
-from caramel.interfaces.scene_graph import Compound, SceneGraph
+from caramel.interfaces.scene_graph import Compound
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import read_table
 from caramel.schemas.pairs import PAIRS
@@ -60,13 +60,6 @@ def name_exact_state(own: frozenset[Compound], seen: frozenset[Compound]) -> str
     return SEEN if own <= seen else UNSEEN
 
 
-def select_compounds(graph: SceneGraph, words: int) -> SceneGraph:
-    """Return the graph with attributes alone (compounds of two words) or with relations alone (three)."""
-    if words == 2:
-        return replace(graph, edges=())
-    return replace(graph, nodes=tuple(replace(node, attributes=()) for node in graph.nodes))
-
-
 @click.command(help=__doc__)
 @click.argument("project", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--spacy", required=True, help="spaCy model of the instances' captions.")
@@ -86,7 +79,9 @@ def main(project: Path, spacy: str, spacy_corpus: bool, sizes: str, seed: int) -
         read_table(PAIRS, data / "scenes" / "pairs.parquet").query("split == 'train'")["caption"].tolist()
     )
     order = np.random.default_rng(seed).permutation(len(captions)).tolist()
-    hits = scores.loc[[pair.instance_id for pair in pairs]].eval("s_c0_i0 > s_c1_i0").to_numpy(bool)
+    hits = (
+        (scores["s_c0_i0"] > scores["s_c1_i0"]).reindex([pair.instance_id for pair in pairs]).to_numpy(bool)
+    )
     stated = [[list_exact_compounds(text) for text in (pair.positive, pair.negative)] for pair in pairs]
     for size in (int(text) for text in sizes.split(",")):
         corpus = [captions[number] for number in order[:size]]
@@ -97,10 +92,9 @@ def main(project: Path, spacy: str, spacy_corpus: bool, sizes: str, seed: int) -
             (folder / "corpus.txt").write_text("\n".join(corpus), encoding="utf-8")
             build_index(folder / "corpus.txt", atoms, column="caption", folder=folder, parser=parser)
             click.echo(f"\nCorpus of {len(corpus):,} captions, by {parser}; {len(pairs):,} instances")
-            for name, words in {"attributes": 2, "relations": 3}.items():
-                parts = {text: select_compounds(graph, words) for text, graph in graphs.items()}
-                proxy = compute_binding_splits(pairs, parts, folder)
-                exact = name_exact_states(stated, seen, words)
+            for name in ("attributes", "relations"):
+                proxy = compute_binding_splits(pairs, graphs, folder, compounds=name)
+                exact = name_exact_states(stated, seen, COMPOUND_LENGTHS[name])
                 for side in ("positive", "negative"):
                     print_confusion(f"{name}, {side}", exact[side], proxy[side])
                 print_accuracy(f"{name}, exact", exact, hits)
@@ -108,12 +102,12 @@ def main(project: Path, spacy: str, spacy_corpus: bool, sizes: str, seed: int) -
 
 
 def name_exact_states(
-    stated: Sequence[Sequence[frozenset[Compound]]], seen: frozenset[Compound], words: int
+    stated: Sequence[Sequence[frozenset[Compound]]], seen: frozenset[Compound], lengths: tuple[int, ...]
 ) -> pd.DataFrame:
     """Return the exact states of both sides by the compounds of so many words."""
     rows = []
     for sides in stated:
-        positive, negative = (frozenset(c for c in side if len(c) == words) for side in sides)
+        positive, negative = (frozenset(c for c in side if len(c) in lengths) for side in sides)
         rows.append([name_exact_state(side, seen) for side in (positive - negative, negative - positive)])
     return pd.DataFrame(rows, columns=["positive", "negative"])
 

@@ -35,6 +35,7 @@ COLUMNS = (
     "positive_unseen",
     "negative_unseen",
 )
+COMPOUND_LENGTHS = {"all": (2, 3), "attributes": (2,), "relations": (3,)}  # words of the compounds that count
 _BETWEEN = "\x1f"  # as in an index
 
 
@@ -102,7 +103,11 @@ def parse_pairs(pairs: Iterable[CaptionPair], parser: str) -> dict[str, SceneGra
 
 
 def compute_binding_splits(
-    pairs: Sequence[CaptionPair], graphs: Mapping[str, SceneGraph], index: Path
+    pairs: Sequence[CaptionPair],
+    graphs: Mapping[str, SceneGraph],
+    index: Path,
+    *,
+    compounds: str = "all",
 ) -> pd.DataFrame:
     """Return the split of each instance, with the unseen compounds of each side; the columns are ``COLUMNS``.
 
@@ -110,15 +115,20 @@ def compute_binding_splits(
         pairs: the instances.
         graphs: text -> scene graph.
         index: folder of the index of the corpus.
+        compounds: which compounds count, one of ``COMPOUND_LENGTHS``.
 
     Raises:
         DataError: the index was built without searching for a word of the graphs.
     """
     known = count_seen_items(index / NAME, graphs.values()).keys()
+    lengths = COMPOUND_LENGTHS[compounds]
     rows = []
     for pair in pairs:
-        compounds = [graphs[text].list_compounds() for text in (pair.positive, pair.negative)]
-        distinct = compounds[0] - compounds[1], compounds[1] - compounds[0]
+        positive, negative = (
+            frozenset(c for c in graphs[text].list_compounds() if len(c) in lengths)
+            for text in (pair.positive, pair.negative)
+        )
+        distinct = positive - negative, negative - positive
         unseen = [sorted(c for c in side if _BETWEEN.join(c) not in known) for side in distinct]
         states = [_name_state(side, missing) for side, missing in zip(distinct, unseen, strict=True)]
         listed = ["; ".join(map(" ".join, missing)) for missing in unseen]

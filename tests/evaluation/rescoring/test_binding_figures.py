@@ -135,3 +135,9 @@ def test_a_parser_that_needs_a_list_of_words_is_refused(run: Run, capsys: pytest
     assert "finds no word in" in capsys.readouterr().err
     assert index_corpus(run, "--graphs", ".") != 0
     assert "either --graphs, or --benchmark" in capsys.readouterr().err
+
+
+def test_only_the_named_compounds_count(run: Run) -> None:
+    assert index_corpus(run, "--compounds", "relations") == 0
+    splits = pd.read_csv("index/binding.csv", keep_default_na=False)
+    assert set(splits["positive"]) == {"none"}, "the captions state attributes alone"

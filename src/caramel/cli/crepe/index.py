@@ -37,6 +37,13 @@ if TYPE_CHECKING:
     metavar="PARSER",
     help="Parser of the benchmarks' captions: spacy:MODEL or seq2seq:FOLDER.",
 )
+@click.option(
+    "--compounds",
+    default="all",
+    show_default=True,
+    type=click.Choice(["all", "attributes", "relations"]),
+    help="Which compounds of the benchmarks' captions binding.csv is about.",
+)
 @add_out_option
 @click.option(
     "--column", default="caption", show_default=True, help="Column of CORPUS that holds the captions."
@@ -54,6 +61,7 @@ def index_corpus(
     benchmarks: tuple[str, ...],
     data: Path | None,
     caption_parser: str | None,
+    compounds: str,
     out: Path,
     column: str,
     parser: str,
@@ -97,7 +105,7 @@ def index_corpus(
     parsed = parse_pairs(pairs, caption_parser)
     atoms = frozenset(atom for graph in parsed.values() for atom in graph.list_atoms())
     path = build_index(corpus, atoms, column=column, folder=out, parser=parser)
-    splits = compute_binding_splits(pairs, parsed, out)
+    splits = compute_binding_splits(pairs, parsed, out, compounds=compounds)
     write_csv(out / SPLITS_NAME, splits)
     for (benchmark, positive, negative), rows in splits.groupby(["benchmark", "positive", "negative"]):
         echo(f"{len(rows):10,}  {benchmark}: positive {positive}, negative {negative}")
