@@ -7,20 +7,26 @@ from typing import Any
 
 import pandas as pd
 
+from caramel.crepe.binding_splits import SEEN, UNSEEN
+from caramel.evaluation.rescoring.binding_figures import ANY
 from caramel.report.terminal import align_columns
 
 
 def format_binding_figures(figures: pd.DataFrame) -> str:
-    """Return the figures over all instances, a line for each model, metric and binding split."""
+    """Return the figures over all instances: all, and the splits in which both sides are seen or unseen."""
     lines = [["model", "metric", "positive", "negative", "value", "95 % interval", "n"]]
+    sides = figures[["positive", "negative"]]
+    are_split = sides.isin([SEEN, UNSEEN]).all(axis=1) | (sides == ANY).all(axis=1)
     for row in (
-        figures[figures["subset"] == "all"].sort_values(["model", "metric"], kind="stable").to_dict("records")
+        figures[are_split & (figures["subset"] == "all")]
+        .sort_values(["model", "metric"], kind="stable")
+        .to_dict("records")
     ):
         names = [str(row[name]) for name in ("model", "metric", "positive", "negative")]
         lines.append([*names, *_format_value(row, "value", "ci_low", "ci_high", ".1f"), str(row["n"])])
     return (
         f"By what the corpus holds of the compounds in which the captions differ:\n{align_columns(lines)}\n\n"
-        f"In per cent. none: the parser found no compound that differs; any: not split by this side."
+        f"In per cent. any: all results. binding.csv also has subsets, single sides, and captions without such a compound."
     )
 
 

@@ -190,9 +190,10 @@ class _GraphDetails:
     def find_details(self, row: CaptionRow, rng: np.random.Generator) -> tuple[str, str, str] | str:
         """Return the type, a true and a false detail; or the reason why there are none."""
         texts = self._captions[row.image]
-        words = frozenset[str]().union(*map(_list_content, texts))
-        known = _list_content(row.caption)
         stated = frozenset[Compound]().union(*(self._compounds[text] for text in texts))
+        # The parser's nouns are singular, and the captions' may be plural.
+        words = frozenset[str]().union(*map(_list_content, [*texts, *(" ".join(c) for c in stated)]))
+        known = _list_content(row.caption)
         new = sorted(c for c in stated if not known.issuperset(extract_words(c[-1])))
         if not new:
             return "no other caption of the image has a compound with a new noun"
