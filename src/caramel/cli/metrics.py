@@ -118,11 +118,11 @@ def compute_metrics(
         moves = compare_metrics(before, result)
         echo(format_errata_effect(moves))
         write_csv(out / ERRATA, moves)
+    run_files.write_metrics(result, out)
     if binding is not None:
         notes = [*notes, *_write_binding_figures(benchmark, binding, compute, out)]
     if matching and data is not None:
         _write_matching_gains(benchmark, files, data, bootstrap, out)
-    run_files.write_metrics(result, out)
     for note in notes:
         echo(f"Note: {note}")
     echo(f"\nWritten to {out}.")

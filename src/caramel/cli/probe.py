@@ -67,13 +67,14 @@ def probe_models(
     from caramel.evaluation.evaluate import select_executor
     from caramel.evaluation.metamorphic.cases import build_cases, read_caption_rows
     from caramel.evaluation.metamorphic.rates import check_model, compute_rates, score_cases
+    from caramel.evaluation.preflight import find_duplicate_names
     from caramel.evaluation.scores.encoding import RunConfig
     from caramel.interfaces.settings import Compute
     from caramel.report.terminal import format_metrics
 
     check_model_addresses(models)
-    if len(set(models)) < len(models):
-        raise ConfigError(f"MODEL: {' '.join(models)} names a model twice.")
+    if repeated := find_duplicate_names(models, []):
+        raise ConfigError("\n".join(repeated))
     for model in models:
         check_model(model)
     forbid_overwriting_inputs([out / CASES, out / RATES], [captions, images])

@@ -23,7 +23,7 @@ BOOTSTRAP = Bootstrap(100, 3)
 
 def build_task(texts: list[tuple[str, str]]) -> Comparisons:
     rows: list[dict[str, object]] = [
-        {"instance_id": f"i-{n}", "image_id": f"image-{n // 2}", "subsets": [], "image": 0, "negative_image": 1,
+        {"instance_id": f"i-{n}", "image_id": f"image-{n}", "subsets": [], "image": 0, "negative_image": 1,
          "caption": first, "negative_caption": second}
         for n, (first, second) in enumerate(texts)
     ]  # fmt: skip

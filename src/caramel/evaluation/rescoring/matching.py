@@ -97,7 +97,7 @@ def compute_matching_gains(similarities: pd.DataFrame, task: Task, *, bootstrap:
         bootstrap: settings of the intervals; its seed is also that of folds and deals.
 
     Raises:
-        DataError: a model has no instance with two captions and two images, or was scored with other texts.
+        DataError: a model has too few instances with two captions and two images, or was scored with other texts.
     """
     captions = _list_captions(task)
     rows = []
@@ -140,10 +140,10 @@ def _build_groups(rows: pd.DataFrame, captions: dict[str, tuple[str, str, str]],
             f"Instances of model {model!r} that are not those of --data: {len(wrong)}\n"
             f"{format_items([repr(name) for name in wrong])}\nGive the release that the results are of."
         )
-    if len(complete) < FOLDS:
+    if (images := complete["image_id"].nunique()) < FOLDS:
         raise DataError(
-            f"Model {model!r} has {len(complete)} instances with two captions and two images, all scored. Matching "
-            f"needs at least {FOLDS}, as in Winoground or BiVLC; in SugarCrepe an instance has one image."
+            f"Model {model!r} has {len(complete)} instances with two captions and two images, all scored, and {images} "
+            f"positive images. Matching needs at least {FOLDS}, as in Winoground or BiVLC; in SugarCrepe an instance has one image."
         )
     similarities = complete[list(SCORES)].to_numpy(float).reshape(-1, 2, 2)
     texts = [captions[name][1:] for name in complete["instance_id"]]
@@ -173,8 +173,7 @@ def compute_leans(groups: Groups, seed: int) -> list[Floats]:
     words = _count_word_differences(groups.texts)
     transductive = _learn_leans(alone, words, np.ones(len(alone), bool), seed)
     disjoint = np.zeros_like(alone)
-    folds = min(FOLDS, len(set(groups.images)))
-    for fold in group_folds(CrossValidation(groups.images, folds, seed)) if folds > 1 else []:
+    for fold in group_folds(CrossValidation(groups.images, FOLDS, seed)):
         disjoint[fold.test] = _learn_leans(alone, words, fold.train, seed)[fold.test]
     return [alone, np.stack([margin, -margin], axis=1), disjoint, transductive]
 
