@@ -35,6 +35,7 @@ from caramel.cli.metrics import compute_metrics
 from caramel.cli.new import create_new_project
 from caramel.cli.output import echo
 from caramel.cli.pin import pin_version
+from caramel.cli.probe import probe_models
 from caramel.cli.refine import refine_path
 from caramel.cli.register import register_trained_model
 from caramel.cli.release import release_version
@@ -61,6 +62,7 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
         correct_scores,
         explore_results,
         detect_synthetic_items,
+        probe_models,
         reproduce_tables,
         run_study,
     ),
