@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,16 @@ from caramel.blind.scorers import DECIMALS
 from caramel.blind.text.attack import BEST, Attack
 from caramel.blind.text.text_tasks import P1_N
 from caramel.io.files import write_atomically, write_text
+from caramel.plugins import Plugin, describe_plugins
 
 FILES = ("rows.parquet", "pairs.parquet", "badge.svg", "badge.md", "audit.json")  # written by ``write_audit``
 TOLERATED = 0.55  # limit of the accuracy on the badge if no threshold is given
 COLOURS = {"accepted": "#2e7d32", "undecided": "#b26a00", "refused": "#b71c1c"}  # green, amber, red
 
 
-def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
+def write_audit(
+    result: Audit, out: Path, *, limit: float = TOLERATED, plugins: Sequence[Plugin] = ()
+) -> Path:
     """Write the audit to a folder and return the path of ``audit.json``.
 
     The other files are:
@@ -31,9 +35,12 @@ def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
     - ``pairs.parquet``: the gap of each pair under each scorer, including ``best_blind_attacker``.
     - ``badge.svg``, and ``badge.md`` with the line that shows it. Both show the verdict of the interval about
       ``limit``.
+
+    ``plugins`` are the backends of other packages that the audit used. ``audit.json`` names them.
     """
     out = Path(out)
-    report = json.dumps(audit_to_dict(result), indent=2, ensure_ascii=False) + "\n"
+    record = audit_to_dict(result) | ({"plugins": describe_plugins(plugins)} if plugins else {})
+    report = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
     texts = {
         "badge.svg": format_badge_svg(result, limit),
         "badge.md": format_badge(result, limit) + "\n",

@@ -168,6 +168,7 @@ def audit_path(
     from caramel.audit.similarity import parses as parsers
     from caramel.blind.scorer_specs import list_default_scorers
     from caramel.blind.text.text_tasks import Source
+    from caramel.registry import BENCHMARKS, SCORERS
     from caramel.report.audit_page import PAGE, STATISTICS, write_page
     from caramel.report.audit_text import format_audit
 
@@ -178,9 +179,10 @@ def audit_path(
     data_set = read_rows(path, images=images, name=format_name)
     for note in data_set.notes:
         echo(note, err=True)
+    scorers = attack.scorers or list_default_scorers(attack.encoder)
     result = audit_data_set(
         data_set,
-        scorers=attack.scorers or list_default_scorers(attack.encoder),
+        scorers=scorers,
         folds=cross_validation.folds,
         seed=cross_validation.seed,
         name=name or Path(os.path.realpath(path)).stem,
@@ -199,7 +201,9 @@ def audit_path(
     beside_name = f"{REFERENCE_MODEL}, sees images (published)"
     echo(format_audit(result, beside=beside, beside_name=beside_name))
     limit = output.TOLERATED if thresholds.max_accuracy is None else thresholds.max_accuracy
-    output.write_audit(result, out, limit=limit)
+    plugins = SCORERS.select_plugins(spec.partition(":")[0] for spec in scorers)
+    plugins += BENCHMARKS.select_plugins([data_set.format])
+    output.write_audit(result, out, limit=limit, plugins=plugins)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
     worst, judged = judge_accuracy(result, limit)[0]
     is_undecided = thresholds.max_accuracy is not None and judged.state == "undecided"

@@ -22,8 +22,10 @@ def list_benchmarks(name: str | None) -> None:
     from caramel.registry import BENCHMARKS
 
     if name is None:
-        for known in BENCHMARKS:
+        for known in BENCHMARKS.targets:
             echo(f"{known:24}{', '.join(BENCHMARKS[known].metrics)}")
+        for plugin in BENCHMARKS.plugins.values():
+            echo(f"{plugin.name:24}of package {plugin}")
         return
     benchmark = BENCHMARKS[name]
     echo(

@@ -14,6 +14,7 @@ from pathlib import Path
 from caramel.config.schema import Config
 from caramel.errors import BackendError, CaramelError, DataError, format_items
 from caramel.io.files import list_parquet_files
+from caramel.plugins import Plugin
 from caramel.registry import (
     BASES,
     BENCHMARKS,
@@ -244,6 +245,21 @@ def is_there(name: str) -> bool:
         return True
     except OSError:
         return False
+
+
+def list_named_plugins(config: Config) -> list[Plugin]:
+    """Return the backends of other packages that the params name."""
+    images, evaluate, select = config.filter_images, config.evaluate, config.select_negatives
+    judges = (images.judge, images.ambiguity, images.second_judge, config.synthesize.grid_judge)
+    models = (*evaluate.models, *([select.similarity] if select and select.similarity else ()))
+    scorers = (*config.scores.scorers, *config.refine.scorers, *(select.scorers if select else ()))
+    return [
+        *METHODS.select_plugins(config.finetune.variants),
+        *JUDGES.select_plugins(spec.partition(":")[0] for spec in judges if spec),
+        *SCORERS.select_plugins(spec.partition(":")[0] for spec in scorers),
+        *FAMILIES.select_plugins(spec.rpartition("=")[2].partition(":")[0] for spec in models),
+        *BENCHMARKS.select_plugins(evaluate.benchmarks),
+    ]
 
 
 def _iter_unknown(key: str, registry: Registry[object], name: str) -> Iterator[str]:
