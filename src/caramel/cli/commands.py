@@ -9,9 +9,10 @@ from __future__ import annotations
 import copy
 import errno
 import io
+import logging
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -49,6 +50,9 @@ from caramel.cli.ui import serve_tracking_ui
 from caramel.cli.upgrade import upgrade_this_project
 from caramel.cli.verify import verify_version
 from caramel.errors import CaramelError, ConfigError
+
+if TYPE_CHECKING:
+    from caramel.runtime.environment import LogLevel
 
 SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "Evaluate": (
@@ -135,6 +139,7 @@ def run_cli(arguments: list[str] | None = None) -> int:
         # Raised after Ctrl-C, or after a file that ends too soon, which is an error of its own.
         raise stopped.__cause__ or KeyboardInterrupt from None
     except CaramelError as error:
+        logging.getLogger("caramel").debug("Where the error occurred:", exc_info=True)
         echo(f"Error: {error}", err=True)
     except OSError as error:  # a folder that cannot be written, a full disk
         message = f"{error.strerror}: {error.filename!r}.{CURES.get(error.errno or 0, '')}"
@@ -173,15 +178,22 @@ def build_alias(command: click.Command, old: str, new: str) -> click.Command:
 
 @click.group(cls=SectionedGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="caramel")
-def cli() -> None:
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="Print libraries' log messages from this level up on stderr; debug adds the traceback of an error.",
+)
+def cli(log_level: LogLevel | None) -> None:
     """Build, audit and use hard-negative benchmarks for vision-language models.
 
     `dvc repro` rebuilds the data and all results of a project. These commands do everything else.
     """
-    from caramel.runtime.environment import be_quiet, collect_seldom
+    from caramel.runtime.environment import be_quiet, collect_seldom, set_log_level
 
     be_quiet()
     collect_seldom()
+    if log_level is not None:
+        set_log_level(log_level)
 
 
 for _commands in SECTIONS.values():

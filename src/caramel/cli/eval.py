@@ -18,6 +18,7 @@ from caramel.cli.compute_options import (
     check_model_addresses,
     score_models,
 )
+from caramel.cli.config_file import add_config_option
 from caramel.cli.options import (
     FOLDER,
     add_bootstrap_options,
@@ -75,6 +76,7 @@ def _list_family_help() -> list[str]:
     help="Only list what is missing; exit with code 1 if anything is.",
 )
 @add_json_option
+@add_config_option
 @add_bootstrap_options
 def evaluate_models(
     models: tuple[str, ...],
@@ -105,6 +107,7 @@ def evaluate_models(
       caramel eval --model ViT-B-32-quickgelu:openai --benchmark sugarcrepe,sugarcrepe_pp \\
         --data benchmarks/ --images coco/val2017 --out results/vit-b-32
       caramel eval --model blind:probe --benchmark sugarcrepe --data benchmarks/ --out results/blind
+      caramel eval --config eval.yaml --out results/again
     """
     from caramel.evaluation.external import run_files
     from caramel.evaluation.preflight import find_problems
