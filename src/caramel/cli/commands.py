@@ -32,6 +32,7 @@ from caramel.cli.eval import evaluate_models
 from caramel.cli.explore import explore_results
 from caramel.cli.get import get_pinned_version
 from caramel.cli.metrics import compute_metrics
+from caramel.cli.models import list_models
 from caramel.cli.new import create_new_project
 from caramel.cli.output import echo
 from caramel.cli.pin import pin_version
@@ -58,6 +59,7 @@ SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "Evaluate": (
         evaluate_models,
         list_benchmarks,
+        list_models,
         compute_metrics,
         compare_runs,
         write_results_table,
