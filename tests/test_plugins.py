@@ -99,10 +99,13 @@ def test_the_templates_benchmark_is_scored_by_its_scorer_and_audited_without_an_
     ]
     done = run_command(project, "eval", *words, "--out", "out", environment=environment)
     assert done.returncode == 0, done.stderr
-    (used,) = json.loads((project / "out/plugins.json").read_text())
-    code = used.pop("code")
-    assert used == {"type": "benchmark", "name": "my_pairs", "package": "caramel-pairs", "version": "1.0"}
-    assert len(code) == 64
+    used = json.loads((project / "out/plugins.json").read_text())
+    assert [len(entry.pop("code")) for entry in used] == [64, 64]
+    package = {"package": "caramel-pairs", "version": "1.0"}
+    assert used == [
+        {"type": "benchmark", "name": "my_pairs", **package},
+        {"type": "scorer", "name": "first_word", **package},
+    ]
     words = ["data/my_pairs", "--format", "my_pairs", "--scorer", "first_word", "--scorer", "length"]
     done = run_command(project, "audit", *words, "--out", "audit", environment=environment)
     assert done.returncode == 0, done.stderr

@@ -270,6 +270,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
     form="caramel.interfaces.benchmark:Benchmark",
 )
 
+BLIND = "blind"  # the family whose targets are scorers
 FAMILIES: Registry[Family] = Registry(
     "model",
     {
@@ -283,7 +284,7 @@ FAMILIES: Registry[Family] = Registry(
         "vgptscore": "caramel.models.transformers.generative:VGPTSCORE",
         "vgptscore_blind": "caramel.models.transformers.generative:VGPTSCORE_BLIND",
         "vgptscore_noise": "caramel.models.transformers.generative:VGPTSCORE_NOISE",
-        "blind": "caramel.blind.text.model_adapter:BLIND",
+        BLIND: "caramel.blind.text.model_adapter:BLIND",
         "chat": "caramel.models.chat.model:CHAT",
     },
     check="caramel.models.specs:missing_of",

@@ -39,8 +39,7 @@ def write_audit(
     ``plugins`` are the backends of other packages that the audit used. ``audit.json`` names them.
     """
     out = Path(out)
-    record = audit_to_dict(result) | ({"plugins": describe_plugins(plugins)} if plugins else {})
-    report = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    report = json.dumps(audit_to_dict(result, plugins), indent=2, ensure_ascii=False) + "\n"
     texts = {
         "badge.svg": format_badge_svg(result, limit),
         "badge.md": format_badge(result, limit) + "\n",
@@ -55,8 +54,8 @@ def write_audit(
     return out / "audit.json"
 
 
-def audit_to_dict(result: Audit) -> dict[str, Any]:
-    """Return the audit as JSON-like values."""
+def audit_to_dict(result: Audit, plugins: Sequence[Plugin] = ()) -> dict[str, Any]:
+    """Return the audit as JSON-like values, with the plugins that it used, if any."""
     figures = {name: item for name, item in result.attack.figures.items() if name != BEST}
     single = max(figures, key=lambda name: figures[name]["overall"]["micro"])
     return {
@@ -79,6 +78,7 @@ def audit_to_dict(result: Audit) -> dict[str, Any]:
         "giveaways": result.giveaways,
         "image_shortcuts": None if result.images is None else _shortcuts_to_dict(result.images),
         "leakage": None if result.leaks is None else _leakage_to_dict(result.leaks),
+        **({"plugins": describe_plugins(plugins)} if plugins else {}),
     }
 
 

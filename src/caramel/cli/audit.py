@@ -219,7 +219,7 @@ def audit_path(
     )
     for message in messages:
         echo(f"Threshold broken: {message}", err=True)
-    audited = output.audit_to_dict(result)
+    audited = output.audit_to_dict(result, plugins)
     print_json({"out": out, "passed": not messages, "broken_thresholds": messages, "audit": audited})
     if messages:
         sys.exit(1)

@@ -25,7 +25,7 @@ from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.models.embedding_cache import check_stores
 from caramel.models.specs import get_family, hash_content, open_model, parse_spec
 from caramel.plugins import PLUGINS_TAG, Plugin, format_plugins
-from caramel.registry import BENCHMARKS, FAMILIES
+from caramel.registry import BENCHMARKS, BLIND, FAMILIES, SCORERS
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.mlflow.server import require_server
 from caramel.runtime.ray import sharded_map, trials
@@ -48,7 +48,7 @@ class Evaluation(NamedTuple):
     answers: pd.DataFrame  # table ``answers``, for models that answer in words
     metrics: pd.DataFrame  # table ``metrics``
     rejects: pd.DataFrame  # table ``rejects``: rows of the benchmarks' files that define no query
-    plugins: list[Plugin]  # benchmarks and model families of other packages
+    plugins: list[Plugin]  # benchmarks, model families and scorers of other packages
 
 
 def run_evaluation(
@@ -230,9 +230,14 @@ def _read_items(source: str, content: str, limit: int | None, with_images: bool)
 
 
 def _list_plugins(models: Sequence[str], benchmarks: Sequence[str]) -> list[Plugin]:
-    """Return the benchmarks and the families of models that other packages provide."""
-    families = [parse_spec(model).family for model in models]
-    return [*BENCHMARKS.select_plugins(benchmarks), *FAMILIES.select_plugins(families)]
+    """Return the benchmarks, families of models and blind scorers of other packages that are used."""
+    specs = [parse_spec(model) for model in models]
+    scorers = [spec.target.partition(":")[0] for spec in specs if spec.family == BLIND]
+    return [
+        *BENCHMARKS.select_plugins(benchmarks),
+        *FAMILIES.select_plugins(spec.family for spec in specs),
+        *SCORERS.select_plugins(scorers),
+    ]
 
 
 def _plan_run(
