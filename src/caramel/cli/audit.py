@@ -178,6 +178,7 @@ def audit_path(
     from caramel.audit.topics import find_topics
     from caramel.blind.scorer_specs import list_default_scorers
     from caramel.blind.text.text_tasks import Source
+    from caramel.registry import BENCHMARKS, SCORERS
     from caramel.report.audit_page import PAGE, STATISTICS, write_page
     from caramel.report.audit_text import format_audit
 
@@ -191,9 +192,10 @@ def audit_path(
     found_topics = (
         None if topics is None else find_topics(data_set.rows, topics=topics, seed=cross_validation.seed)
     )
+    scorers = attack.scorers or list_default_scorers(attack.encoder)
     result = audit_data_set(
         data_set,
-        scorers=attack.scorers or list_default_scorers(attack.encoder),
+        scorers=scorers,
         folds=cross_validation.folds,
         seed=cross_validation.seed,
         name=name or Path(os.path.realpath(path)).stem,
@@ -212,7 +214,9 @@ def audit_path(
     beside_name = f"{REFERENCE_MODEL}, sees images (published)"
     echo(format_audit(result, beside=beside, beside_name=beside_name))
     limit = output.TOLERATED if thresholds.max_accuracy is None else thresholds.max_accuracy
-    output.write_audit(result, out, limit=limit)
+    plugins = SCORERS.select_plugins(spec.partition(":")[0] for spec in scorers)
+    plugins += BENCHMARKS.select_plugins([data_set.format])
+    output.write_audit(result, out, limit=limit, plugins=plugins)
     if found_topics is None:
         remove_file(out / TOPICS)
     else:
@@ -232,7 +236,7 @@ def audit_path(
     )
     for message in messages:
         echo(f"Threshold broken: {message}", err=True)
-    audited = output.audit_to_dict(result)
+    audited = output.audit_to_dict(result, plugins)
     print_json({"out": out, "passed": not messages, "broken_thresholds": messages, "audit": audited})
     if messages:
         sys.exit(1)

@@ -36,8 +36,10 @@ def list_benchmarks(name: str | None, folder: Path | None) -> None:
     if name is None:
         if folder is not None:
             raise click.UsageError("--fetch needs the NAME of a benchmark.")
-        for known in BENCHMARKS:
+        for known in BENCHMARKS.targets:
             echo(f"{known:24}{', '.join(BENCHMARKS[known].metrics)}")
+        for plugin in BENCHMARKS.plugins.values():
+            echo(f"{plugin.name:24}of package {plugin}")
         return
     benchmark = BENCHMARKS[name]
     if folder is not None:

@@ -24,7 +24,8 @@ from caramel.interfaces.settings import Compute, Execution, Executor
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.models.embedding_cache import check_stores
 from caramel.models.specs import get_family, hash_content, open_model, parse_spec
-from caramel.registry import BENCHMARKS
+from caramel.plugins import PLUGINS_TAG, Plugin, format_plugins
+from caramel.registry import BENCHMARKS, BLIND, FAMILIES, SCORERS
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.mlflow.server import require_server
 from caramel.runtime.ray import sharded_map, trials
@@ -48,6 +49,7 @@ class Evaluation(NamedTuple):
     answers: pd.DataFrame  # table ``answers``, for models that answer in words
     metrics: pd.DataFrame  # table ``metrics``
     rejects: pd.DataFrame  # table ``rejects``: rows of the benchmarks' files that define no query
+    plugins: list[Plugin]  # benchmarks, model families and scorers of other packages
 
 
 def run_evaluation(
@@ -140,7 +142,8 @@ def run_evaluation(
         )
         for name, table in TRIAL_TABLES.items()
     )
-    return Evaluation(scored, answered, judged, rejects)
+    plugins = _list_plugins(models, [source.benchmark for source in sources])
+    return Evaluation(scored, answered, judged, rejects, plugins)
 
 
 def take_turns(models: int, sources: int, at_once: int) -> list[int]:
@@ -227,6 +230,17 @@ def _read_items(source: str, content: str, limit: int | None, with_images: bool)
     return task, list_image_keys(task, with_images)
 
 
+def _list_plugins(models: Sequence[str], benchmarks: Sequence[str]) -> list[Plugin]:
+    """Return the benchmarks, families of models and blind scorers of other packages that are used."""
+    specs = [parse_spec(model) for model in models]
+    scorers = [spec.target.partition(":")[0] for spec in specs if spec.family == BLIND]
+    return [
+        *BENCHMARKS.select_plugins(benchmarks),
+        *FAMILIES.select_plugins(spec.family for spec in specs),
+        *SCORERS.select_plugins(scorers),
+    ]
+
+
 def _plan_run(
     point: dict[str, Any], trial: str, *, precision: str, batch_size: int | None, limit: int | None
 ) -> tracking.PlannedRun:
@@ -246,12 +260,18 @@ def _plan_run(
         **source.options,
         **{name: point["tags"][name] for name in ("variant", "seed") if name in point["tags"]},
     }
+    plugins = format_plugins(_list_plugins([point["model"]], [source.benchmark]))
     return tracking.plan_run(
         f"evaluate {parse_spec(point['model']).name}{of_what}",
         key=sharded_map.compute_fingerprint(__name__, trial),
         params=params,
         data=source.dvc,
-        tags={"stage": "evaluate", "benchmark": source.benchmark, **point["tags"]},
+        tags={
+            "stage": "evaluate",
+            "benchmark": source.benchmark,
+            **({PLUGINS_TAG: plugins} if plugins else {}),
+            **point["tags"],
+        },
     )
 
 

@@ -227,7 +227,7 @@ def _write_results(trials: Sequence[Trial], source: BenchmarkSource, out: Path, 
     for slug, folder in folders.items():
         similarities, answers, metrics = (table[table["model"] == slug] for table in result[:3])
         remove_file(folder / MODEL_FILE)  # until all tables are those of this model
-        run_files.write_run(folder, similarities, answers, metrics, result.rejects)
+        run_files.write_run(folder, similarities, answers, metrics, result.rejects, result.plugins)
         write_text(folder / MODEL_FILE, json.dumps(asdict(scored[slug]), indent=2) + "\n")
 
 
