@@ -8,7 +8,7 @@ from caramel.evaluation.results.task_ceilings import compute_task_ceilings
 from caramel.interfaces.benchmark import ImageFile
 from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import build_paper_table
-from caramel.report.table_lines import Additions, build_published_rank_lines
+from caramel.report.table_lines import Additions, build_published_rank_lines, format_class_notes
 from caramel.report.table_styles import render_table
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
@@ -70,6 +70,15 @@ def test_a_table_shows_ceilings_and_the_skill_of_each_score_above_one() -> None:
     assert rows["m above bag_of_words"] == ["50.0"]
     assert rows["m above no_image"] == ["–"]
     assert "m above nouns_only" not in rows
+
+
+def test_a_table_marks_ceilings_that_are_bounds() -> None:
+    ceilings = compute_task_ceilings(build_task(), BENCHMARK, None)
+    assert table(score("m", 90), additions=Additions(ceilings.assign(exact=False)))[
+        "Ceiling bag_of_words"
+    ] == ["≤ 50.0"]
+    assert format_class_notes(ceilings.assign(exact=False))[-1].startswith("≤: an upper bound")
+    assert len(format_class_notes(ceilings)) == 2
 
 
 def test_a_table_shows_ranks_and_ties() -> None:

@@ -5,6 +5,8 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from caramel.benchmarks.ceilings.ceilings import ROW_COLUMNS, compute_ceilings, compute_skill
 from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES, ModelClass
@@ -138,6 +140,41 @@ def test_skill_is_one_for_all_right_and_zero_at_the_ceiling() -> None:
     assert skill[:2].tolist() == [1.0, 0.0]
     assert skill[2] == pytest.approx(-0.5)
     assert np.isnan(skill[3])
+
+
+def test_the_place_of_a_word_does_not_change_its_class() -> None:
+    rows = pd.DataFrame(
+        [("a painted car beside a dog", "a car painted beside a dog", None, "x", None)],
+        columns=list(ROW_COLUMNS),
+    )
+    ceilings = compute_ceilings(rows, ["accuracy"], {"all": np.ones(1, bool)}, {}).set_index("model_class")[
+        "ceiling"
+    ]
+    assert ceilings[["bag_of_words", "nouns_only", "attributes_only"]].tolist() == [0, 0, 0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    pairs=st.lists(
+        st.tuples(
+            st.permutations(["a", "the", "red", "painted", "standing", "car", "dog", "beside"]),
+            st.integers(3, 8),
+        ),
+        min_size=2,
+        max_size=8,
+    )
+)
+def test_no_class_of_words_sees_more_than_the_bag_of_words(pairs: list[tuple[list[str], int]]) -> None:
+    captions = [" ".join(words[:length]) for words, length in pairs]
+    rows = pd.DataFrame(
+        [(captions[i - 1], caption, None, "x", None) for i, caption in enumerate(captions)],
+        columns=list(ROW_COLUMNS),
+    )
+    ceilings = compute_ceilings(rows, ["accuracy"], {"all": np.ones(len(rows), bool)}, {}).set_index(
+        "model_class"
+    )["ceiling"]
+    assert ceilings["nouns_only"] <= ceilings["bag_of_words"] + 1e-9
+    assert ceilings["attributes_only"] <= ceilings["bag_of_words"] + 1e-9
 
 
 def _select(name: str) -> dict[str, ModelClass]:
