@@ -87,6 +87,21 @@ def test_a_table_shows_ranks_and_ties() -> None:
     assert rows["Rank of c"] == ["1 a"]
 
 
+def test_a_model_without_a_score_is_named_and_leaves_the_others_their_ranks() -> None:
+    runs = [score("a", 60), score("b", 110), score("c", 110).assign(s_c0_i0=np.nan)]
+    grid = build_paper_table(
+        pd.concat(runs, ignore_index=True),
+        BENCHMARK,
+        subsets=("all",),
+        published=False,
+        bootstrap=Bootstrap(100, 0),
+        additions=Additions(ranks=True),
+    )
+    ranks = {line.name: line.cells[0].text for line in grid.parts[-1]}
+    assert ranks == {"Rank of a": "2 b", "Rank of b": "1 a"}
+    assert "Not ranked: c has no score in all accuracy; the others are ranked without it." in grid.notes
+
+
 def test_seeds_of_a_variant_have_one_rank() -> None:
     runs = [score(f"{name}-{seed}", right) for name, right in (("a", 60), ("b", 100)) for seed in (1, 2)]
     rows = table(*runs, additions=Additions(ranks=True), seeds=True)

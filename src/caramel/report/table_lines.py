@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,6 +88,21 @@ def build_rank_lines(ranks: pd.DataFrame, columns: Sequence[Column]) -> list[Tab
         }
         lines.append(TableLine(f"Rank of {model}", tuple(TableCell(cells.get(c, "–")) for c in columns)))
     return lines
+
+
+def format_unranked_notes(ranks: pd.DataFrame, models: Iterable[str], columns: Iterable[Column]) -> list[str]:
+    """Return a note for each model that lacks ranks in some of the columns in which others have ranks."""
+    ranked: dict[Column, set[str]] = {}
+    for row in ranks.to_dict("records"):
+        ranked.setdefault((row["subset"], row["metric"]), set()).add(row["model"])
+    notes = []
+    for model in models:
+        lacking = [" ".join(c) for c in dict.fromkeys(columns) if c in ranked and model not in ranked[c]]
+        if lacking:
+            notes.append(
+                f"Not ranked: {model} has no score in {', '.join(lacking)}; the others are ranked without it."
+            )
+    return notes
 
 
 def build_published_rank_lines(

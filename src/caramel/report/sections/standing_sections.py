@@ -15,6 +15,7 @@ from caramel.report.blocks import MISSING, Block, Cell, TableBlock, format_perce
 from caramel.report.inputs import StageSkipped
 from caramel.report.sections.ceiling_section import format_ceilings_note, mark_bound
 from caramel.report.sections.model_rows import FORM, MAIN, Row, build_row_index, read_variants
+from caramel.report.table_lines import format_unranked_notes
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
@@ -84,7 +85,9 @@ def build_ranks_section(data: Path) -> list[Block]:
         ]
         for name in hits
     ]
-    return [TableBlock("", ("Model", *(column.title for column in MAIN)), lines, note=RANKS_NOTE)]
+    columns = [(column.subset, column.metric) for column in MAIN]
+    note = " ".join([RANKS_NOTE, *format_unranked_notes(ranks, hits, columns)])
+    return [TableBlock("", ("Model", *(column.title for column in MAIN)), lines, note=note)]
 
 
 def _read_hits(data: Path) -> RunHits:
