@@ -35,7 +35,8 @@ def find_best_order(pairs: np.ndarray, texts: int) -> int:
     return int(best[frozenset(range(texts))])
 
 
-def test_many_rows_of_few_captions_are_solved_exactly_in_time() -> None:
+def test_many_rows_of_few_captions_are_solved_exactly_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feasibility, "LIMIT", 20.0)  # it takes half a second on an idle machine
     _, pairs = draw_order(500, 10)
     rows = pd.DataFrame(
         [
@@ -56,7 +57,7 @@ def test_without_time_the_result_is_an_upper_bound(limit: float) -> None:
     found = compute_feasible_weight(matrix, np.arange(120), np.full(120, 1 / 120), limit)
     best = find_best_order(pairs, 8) / 120
     assert best - 1e-9 <= found.weight <= 1
-    assert found.exact == (limit == 60) or found.weight == pytest.approx(best)
+    assert found.exact or limit < 60
     if found.exact:
         assert found.weight == pytest.approx(best)
 

@@ -53,9 +53,9 @@ def compute_ceilings(
     """Return the ceiling of each class, subset and metric: ``CEILING_COLUMNS``.
 
     ``ceiling`` is a share in [0, 1], NaN if no instance of the subset has the texts and images of the metric. It is an
-    upper bound if ``exact`` is false. ``n`` counts the instances that have them. ``impossible`` counts those that no model of the class has right, whatever
-    the other instances are; the rest of what is missing to 1 is due to instances that contradict each other. A mean
-    counts the instances of its members. The ceiling of a mean is that of one model, so it may be less than
+    upper bound if ``exact`` is false. ``n`` counts the instances that have them. ``impossible`` counts those that no
+    model of the class has right, whatever the other instances are; the rest of what is missing to 1 is due to instances
+    that contradict each other. A mean counts the instances of its members. The ceiling of a mean is that of one model, so it may be less than
     the mean of its members' ceilings.
 
     Args:

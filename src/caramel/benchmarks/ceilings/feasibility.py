@@ -62,7 +62,7 @@ def compute_feasible_weight(
         for rows in _split_components(matrix[active], np.flatnonzero(active), instances):
             members, codes = np.unique(instances[rows], return_inverse=True)
             part, merged, groups = _merge_equal_instances(matrix[rows], codes)
-            of_group = np.bincount(groups, weights[members])
+            of_group = np.bincount(groups, weights[members]).astype(np.float64)
             solved, bound = _solve_component(part, merged, of_group, deadline)
             selected[members] = False if solved is None else solved[groups]
             if solved is None:
@@ -140,7 +140,7 @@ def _solve_component(
             if not contradictions:
                 return selected, bound
     except TimeoutError:
-        return None, min(bound, _bound_by_cuts(cuts, weights))
+        return None, min(bound, _compute_bound(cuts, weights))
 
 
 def _find_opposites(matrix: sparse.csr_array, instances: Ints) -> list[Ints]:
@@ -221,7 +221,7 @@ def _select_by_cuts(cuts: list[Ints], weights: Floats, deadline: float) -> Bools
     return np.asarray(solution.x > 0.5)
 
 
-def _bound_by_cuts(cuts: list[Ints], weights: Floats) -> float:
+def _compute_bound(cuts: list[Ints], weights: Floats) -> float:
     """Return an upper bound of the weight of a set that holds no cut completely: its linear relaxation."""
     from scipy.optimize import linprog
 
