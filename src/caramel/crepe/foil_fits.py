@@ -40,7 +40,6 @@ _MACHINES = frozenset(
 OBJECTS: dict[str, frozenset[str]] = {
     "drop": _HANDLED,
     "throw": frozenset(("ball", "plaything", "disk", "game equipment", "fruit")),
-    "kick": frozenset(("ball",)),
     "push": frozenset(("wheeled vehicle", "furniture", "container")),
     "reach for": _HANDLED | _WORN,
     "repair": _MACHINES | frozenset(("board", "musical instrument", "furniture")),
@@ -63,7 +62,6 @@ OF_PERSONS = frozenset(
     (
         "drop",
         "throw",
-        "kick",
         "reach for",
         "point at",
         "repair",

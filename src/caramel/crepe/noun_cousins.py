@@ -68,7 +68,9 @@ class NounCousins:
     def is_activity(self, word: str) -> bool:
         """Return whether a noun names first what people do, such as a game."""
         entry = self._nouns.entries.get(self.find_single(word))
-        return bool(entry and entry.offsets) and self._nouns.read_synset(entry.offsets[0]).field == ACT
+        return entry is not None and any(
+            self._nouns.read_synset(sense).field == ACT for sense in entry.offsets[:1]
+        )
 
     def may_have_colour(self, word: str, colour: str) -> bool:
         """Return whether a thing may have a colour: artifacts any, animals few; food, plants and places have their own."""

@@ -172,11 +172,10 @@ def list_contraries(
         if whole in VERBS and whole not in INTRANSITIVE:  # "walking a dog" has no contrary here
             return [_build_phrase_form(other, form) for other in VERBS[whole] if can_say(other)]
         if verb in INTRANSITIVE and has_posture and rest in PREPOSITIONS and rest not in MOTION:
-            lying = () if rest in ONLY_UPRIGHT else ("lie",)
             contraries += [
                 f"{_build_phrase_form(other, form)} {rest}"
                 for other in VERBS[verb]
-                if (other != "lie" or other in lying) and can_say(other)
+                if can_say(other) and not (other == "lie" and rest in ONLY_UPRIGHT)
             ]
     if not has_posture_verb(predicate):  # nobody cooks under a stove
         return contraries
@@ -213,6 +212,7 @@ def _list_prepositions(preposition: str, protected: Container[str]) -> Sequence[
 
 @cache
 def _list_contrary_verbs() -> frozenset[str]:
+    """Return the verbs that replace others, in their base form."""
     return frozenset(itertools.chain.from_iterable(VERBS.values()))
 
 
