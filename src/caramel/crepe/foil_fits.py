@@ -116,7 +116,7 @@ def _is_place_fit(contrary: str, subject: Meaning, other: Meaning) -> bool:
         return not other.is_living and bool(other.names & ENCLOSING) and not other.names & _OPEN
     if contrary in ("outside", "outside of"):
         return bool(other.names & ENCLOSING) and not other.names & _OPEN
-    if contrary in ("removed from", "lying under", "hanging under"):
+    if contrary == "removed from":
         return False
     if contrary in ON_TOP:
         return not other.is_living and bool(other.names & SUPPORTING - {"food"})

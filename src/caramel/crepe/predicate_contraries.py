@@ -177,17 +177,16 @@ def list_contraries(
                 for other in VERBS[verb]
                 if can_say(other) and not (other == "lie" and rest in ONLY_UPRIGHT)
             ]
-    if not has_posture_verb(predicate):  # nobody cooks under a stove
-        return contraries
-    return contraries + [
-        f"{first} {other}" for other in _list_prepositions(rest, protected) if can_say(other)
-    ]
+    places = (
+        _list_prepositions(rest, protected) if has_posture_verb(predicate) else ()
+    )  # none "cooks under a stove"
+    return contraries + [f"{first} {other}" for other in places if can_say(other)]
 
 
 def find_verb(predicate: str) -> str | None:
     """Return the base form of a predicate's verb, with its preposition if ``VERBS`` has both; None if it has no verb.
 
-    "is" and the participles of ``FIXED`` are none.
+    The predicates of ``FIXED`` have none.
     """
     first, _, rest = predicate.partition(" ")
     verb = _list_forms().get(first, (None, 0))[0]
