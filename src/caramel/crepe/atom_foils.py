@@ -15,6 +15,7 @@ from caramel.interfaces.scene_graph import GraphPosition, SceneGraph, Thesaurus
 
 _PRONOUN = re.compile(r"\b(?:he|him|his|himself|she|her|hers|herself)\b", re.IGNORECASE)
 
+# Words around a relation's object that hold only for the relation, and before a noun that a verb binds
 _POSSESSIVE = re.compile(r"\b(?:his|her|its|their)(?: [\w-]+)? $", re.IGNORECASE)
 _PLACE = (
     r"(?:in|on|at|of|around|behind|near|by|under|over|beside|inside|with|between|for|next to|in front of)"
@@ -24,7 +25,6 @@ _BOUND_AFTER = re.compile(
     rf"(?:\s+of\s+\w+)?\s+(?:{_PLACE}\s+{_WHOSE}|down|up|through|across|along|into|off|onto|past|out|open)\b",
     re.IGNORECASE,
 )
-
 _FEW = re.compile(
     r"\b(?:no|few|some|several|different|many|multiple|various|lots of|two|three|four)(?: \w+)? $",
     re.IGNORECASE,

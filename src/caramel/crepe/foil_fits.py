@@ -81,7 +81,7 @@ _OPEN = frozenset(("furniture", "bicycle", "motorcycle", "board"))  # nothing is
 _ABOVE = frozenset(("above", "over"))
 _DISTANT = frozenset(("far from", "away from"))
 _ABSENT = frozenset(("lacking", "missing", "is missing"))
-# Kinds of attributes bind a noun: "leashed" fits few others. These relations bind it no more than a place does.
+# Relations that many things have. Others, such as "poses for", bind their noun.
 _GENERAL_VERBS = frozenset(("hold", "carry", "watch", "look at", "face", "wear", "eat", "have", "contain"))
 _GENERAL = frozenset((*PREPOSITIONS, "and")) - BELOW - {"at"}
 

@@ -119,10 +119,10 @@ class NounCousins:
         if sense is None or single in noun_lists.NOT_REPLACED:
             return
         field = nouns.read_synset(sense).field
-        if field not in PHYSICAL or field in (
+        if field not in PHYSICAL - {
             PLACE,
             NATURAL,
-        ):  # a field, a park: places share neither size nor preposition
+        }:  # places, as a park or a slope, share neither size nor preposition
             return
         for cousin in dict.fromkeys(self._iter_cousin_senses(sense)):
             synset = nouns.read_synset(cousin)

@@ -28,7 +28,8 @@ def summarise_decisions(
     """Return one record per task and question of the decisions in a folder that hold for the current images.
 
     A record has ``task``, ``question``, ``guideline``, ``items``, ``outdated``, ``undecided``, ``annotators``,
-    ``answers``, and ``krippendorff_alpha`` with ``ci_low``, ``ci_high`` and ``pairable`` (items with at least two answers). α needs only
+    ``answers``, and ``krippendorff_alpha`` with ``ci_low``, ``ci_high`` and ``pairable`` (items with at least two
+    answers). α needs only
     the votes of each item, and equals Fleiss' κ but for a correction of small samples. For task ``choose`` an answer is
     whether any candidate was chosen. An undefined value is None. Outdated decisions are counted, and nothing else is
     computed from them; a task that has no other decisions has no record.
