@@ -177,10 +177,8 @@ def list_contraries(
                 for other in VERBS[verb]
                 if can_say(other) and not (other == "lie" and rest in ONLY_UPRIGHT)
             ]
-    places = (
-        _list_prepositions(rest, protected) if has_posture_verb(predicate) else ()
-    )  # none "cooks under a stove"
-    return contraries + [f"{first} {other}" for other in places if can_say(other)]
+    prepositions = _list_prepositions(rest, protected) if has_posture_verb(predicate) else ()
+    return contraries + [f"{first} {other}" for other in prepositions if can_say(other)]
 
 
 def find_verb(predicate: str) -> str | None:
