@@ -12,7 +12,7 @@ export RAY_USAGE_STATS_ENABLED := 0
 # The first import of a module caches its bytecode. Otherwise each of the many processes would compile it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help env dev lock sbom repro test coverage lint check graph figures fuzz chaos chaos-hosts bench-eval bench-train site ui clean
+.PHONY: help env dev lock sbom audit-packages repro test coverage lint check graph figures fuzz chaos chaos-hosts bench-eval bench-train site ui clean
 .DEFAULT_GOAL := help
 
 help:
@@ -22,6 +22,7 @@ help:
 	@echo "make check   check lint, types, layers and names only"
 	@echo "make lock    write the lock files and keep their versions; UPGRADE='--upgrade' takes newer ones"
 	@echo "make sbom    write work/sbom.json: the locked packages, their versions and hashes (CycloneDX)"
+	@echo "make audit-packages  list known vulnerabilities of the locked packages; asks the package registry"
 	@echo "make graph   write the source files of each stage into code/STAGE.txt"
 	@echo "make figures write the figures of README.md and docs/results.md from the tables of the last run"
 	@echo "make fuzz    test every reader and command with 10,000 mutated inputs; SEED=N for others"
@@ -83,6 +84,9 @@ sbom: dev
 	mkdir -p work
 	PYTHONPATH=$(VENV)/bom python -m cyclonedx_py requirements --output-reproducible --pyproject pyproject.toml --output-file work/sbom.json requirements.lock
 
+audit-packages: dev
+	PYTHONPATH=$(VENV)/bom python .ci/audit_packages.py
+
 repro: env
 	@python -m caramel.runtime.code_manifest
 	@python -m caramel.runtime.progress
@@ -112,6 +116,7 @@ coverage: dev
 	$(PYTEST) --cov=caramel --cov-report=term:skip-covered
 
 lint: dev
+	if command -v hadolint > /dev/null; then hadolint Dockerfile; fi
 	ruff check .
 	ruff format --check .
 	lint-imports

@@ -117,9 +117,9 @@ def score_batched(
         )
         seconds = time.perf_counter() - start
     took = {
-        "seconds": round(seconds, 1),
+        "seconds": round(seconds, 3),
         "of_which_check_of_images": round(checked, 1),
-        "forward_share": round(watch.seconds / seconds, 3),
+        "forward_share": round(watch.seconds / seconds, 4),
         "images_encoded": watch.images,
         "texts_encoded": watch.texts,
     }

@@ -39,7 +39,7 @@ from caramel.training.variants import split_rows
 from caramel.utils.stats import holm_correction
 
 DATA = Path("data/evaluate")
-SUBSET = "without_add"
+BENCHMARK, SUBSET = "instances", "without_add"
 SCORED = {"accuracy": "accuracy", "i2t": "I2T", "t2i": "T2I", "group": "Group"}
 MEASURES = ("i2t_1", "t2i_1", "classes", "weights")
 AGAINST = (BASE, "infonce")
@@ -80,6 +80,7 @@ def build_scores_table() -> list[list[str]]:
 def build_differences_table() -> list[list[str]]:
     """Return the second table: differences with intervals, bold if significant after Holm correction over all of them."""
     rows = pd.read_csv(DATA / "differences.csv")
+    rows = rows[rows["benchmark"] == BENCHMARK]  # there are also the instances before refinement
     rows = rows[(rows["subset"] == SUBSET) & rows["metric"].isin(SCORED) & rows["b"].isin(AGAINST)]
     rows = rows.assign(shown=holm_correction(rows["p"].to_numpy(float)) < 0.05)
     rows_by_key = {(r["a"], r["b"], r["metric"]): r for r in rows.to_dict("records")}

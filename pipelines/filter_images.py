@@ -24,6 +24,7 @@ from caramel.sources.images.calibration import SPLIT
 from caramel.sources.images.filters import FilterSettings, calibrate_and_filter
 from caramel.sources.images.judge_specs import load_judge
 from caramel.sources.images.label_calibration import build_labels_of_decisions, read_labels
+from caramel.sources.images.people_judge import list_judged_contents
 
 OUT, DRAWN, SOURCE = (Path("data", stage) for stage in ("filter_images", "synthesize", "scenes"))
 
@@ -37,13 +38,12 @@ def filter_images(config: Config) -> None:
     images = read_table(IMAGES, DRAWN / "images.parquet")
     source_images = read_table(IMAGES, SOURCE / "images.parquet")
     negatives = read_negatives(only=("negative_id", set(candidates["negative_id"])))
+    judged = JudgedImages(config.annotation.images_dir, candidates, images, negatives, pairs, source_images)
     settings: dict[str, Any] = {
         "checkpoint": "data/base",
         "device": config.run.device,
         "allow_unmentioned_objects": config.scenes.allow_unmentioned_objects,
-        "judged": JudgedImages(
-            config.annotation.images_dir, candidates, images, negatives, pairs, source_images
-        ),
+        "judged": judged,
     }
     filtered = calibrate_and_filter(
         candidates,
@@ -74,7 +74,7 @@ def filter_images(config: Config) -> None:
     write_table(REJECTS, filtered.rejects, OUT / "rejects.parquet")
     metrics = filtered.metrics
     if PEOPLE in (section.judge, section.ambiguity):
-        agreement = summarise_decisions(config.annotation.images_dir)
+        agreement = summarise_decisions(config.annotation.images_dir, list_judged_contents(judged))
         log_agreement(config.annotation.images_dir, agreement)
         metrics["people"] = {record["task"]: record for record in agreement}
     write_json(OUT / "metrics.json", metrics)

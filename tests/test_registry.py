@@ -107,7 +107,7 @@ def test_the_registry_imports_no_backend_and_neither_do_the_names_of_one() -> No
     listing = "from caramel import registry as r; [*r.FAMILIES, *r.SCORERS]; 'x' in r.JUDGES; r.BASES.get_target('pretrained')"
     for code in ("import caramel.registry", listing):
         found = [module for module in modules_after(code) if module.startswith("caramel.")]
-        assert found == ["caramel.errors", "caramel.registry"]
+        assert found == ["caramel.errors", "caramel.plugins", "caramel.registry"]
 
 
 def test_what_describes_models_and_scorers_is_had_without_the_packages_that_run_them() -> None:

@@ -20,7 +20,10 @@ def crepe_index(config: Config) -> None:
         parser=config.crepe.parser,
         correct_spelling=config.crepe.correct_spelling,
     )
-    settings = {"corpus": config.crepe.corpus, "column": config.crepe.column, "parser": config.crepe.parser}
+    section = config.crepe
+    settings = {
+        name: getattr(section, name) for name in ("graphs", "corpus", "column", "parser", "correct_spelling")
+    }
     log_set_run("crepe_index", settings, path, {"words": words})
 
 

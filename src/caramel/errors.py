@@ -55,6 +55,10 @@ class ResourceError(CaramelError):
     """The machine ran out of a resource, or another process holds it."""
 
 
+class ModelMemoryError(ResourceError):
+    """A model, or a batch of it, does not fit into memory; another model may."""
+
+
 class TrialError(ResourceError):
     """Trials failed on Ray; the message holds the error of the first, which may be of any kind."""
 

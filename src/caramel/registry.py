@@ -2,17 +2,19 @@
 
 Each type of backend is one table, whose type says what its entries are: ``JUDGES["clip"]`` is a
 ``JudgeFactory``. Code that mentions a table depends on all backends in it (``runtime.code_deps``).
+
+Other packages add benchmarks, model families, scorers, methods and judges by entry points (``plugins``).
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from caramel.errors import BackendError
+from caramel.plugins import Plugin, find_plugins, import_object
 
 if TYPE_CHECKING:  # listing names needs no types, and so none of their imports
     from caramel.interfaces.benchmark import Benchmark
@@ -38,50 +40,71 @@ class Registry(Generic[Entry_co]):
 
     Attributes:
         name: the type, for messages.
-        targets: name -> "module:object". Only this table knows the location of a backend.
+        targets: name -> "module:object" of caramel's own. Only this table knows the location of a backend.
         check: "module:function" that returns the reasons why the backend of a spec, ``NAME:TARGET``, cannot
             be loaded, without loading it; "" for a type that is named without a target.
+        group: group of the entry points of other packages; "" for a type that they cannot add to.
+        form: "module:class" of its entries, for those of other packages; "" for functions.
     """
 
     name: str
     targets: Mapping[str, str]
     check: str = ""
+    group: str = ""
+    form: str = ""
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the names in order. Nothing is imported."""
-        return iter(self.targets)
+        """Yield the names in order, first caramel's own. Nothing is imported."""
+        yield from self.targets
+        yield from self.plugins
 
     def __contains__(self, name: object) -> bool:
         """Return whether a backend of that name exists. Nothing is imported."""
-        return name in self.targets
+        return name in self.targets or name in self.plugins
 
     def __getitem__(self, name: str) -> Entry_co:
-        """Return the backend of that name; errors as in ``get_target``."""
-        backend: Entry_co = _import_object(self.get_target(name))
-        return backend
+        """Return the backend of that name; errors as in ``get_target`` and ``Plugin.load``."""
+        target = self.get_target(name)
+        plugin = self.plugins.get(name)
+        return cast("Entry_co", plugin.load(self.form) if plugin else import_object(target))
+
+    @property
+    def plugins(self) -> Mapping[str, Plugin]:
+        """The backends of other packages, by names that caramel does not have. Nothing is imported."""
+        claims = self._claims
+        return {name: claims[name][0] for name in claims if name not in self.targets}
+
+    @property
+    def _claims(self) -> Mapping[str, tuple[Plugin, ...]]:
+        return find_plugins(self.group, self.name) if self.group else {}
+
+    def select_plugins(self, names: Iterable[str]) -> list[Plugin]:
+        """Return the plugins among the backends of these names."""
+        return [self.plugins[name] for name in names if name in self.plugins]
 
     def list_missing(self, spec: str) -> list[str]:
         """Return why the backend of a spec cannot be loaded, without loading it; see ``check``."""
-        check: Callable[[str], list[str]] = _import_object(self.check)
+        check = cast("Callable[[str], list[str]]", import_object(self.check))
         return check(spec)
 
     def get_target(self, name: str) -> str:
         """Return the location of a backend as ``module:object``. Nothing is imported.
 
         Raises:
-            BackendError: no backend has that name; the message lists the choices.
+            BackendError: no backend has that name (the message lists the choices), or several packages claim it.
         """
-        if name not in self.targets:
-            near = difflib.get_close_matches(name, self.targets, n=1)
+        claims = self._claims.get(name, ())
+        owners = ["caramel"] * (name in self.targets) + list(map(str, claims))
+        if not owners:
+            near = difflib.get_close_matches(name, self, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise BackendError(f"Unknown {self.name} backend {name!r}.{hint} Choices: {', '.join(self)}.")
-        return self.targets[name]
-
-
-def _import_object(target: str) -> Any:
-    """Import and return the object at a location, ``module:object``."""
-    module, _, entry = target.partition(":")
-    return getattr(import_module(module), entry)
+        if len(owners) > 1:
+            raise BackendError(
+                f"Several packages provide the {self.name} {name!r}: {' and '.join(owners)}. It is unknown which one is "
+                f"meant. Remove one of them, such as by `pip uninstall {claims[-1].package}`."
+            )
+        return claims[0].target if claims else self.targets[name]
 
 
 SOURCES: Registry[SourceReader] = Registry(
@@ -132,6 +155,8 @@ SCORERS: Registry[ScorerSpec] = Registry(
         "finetuned_causal_lm": "caramel.blind.text.finetuned:FINETUNED_CAUSAL_LM",
     },
     check="caramel.blind.scorer_specs:missing_scorer",
+    group="caramel.scorers",
+    form="caramel.interfaces.scorer:ScorerSpec",
 )
 
 GENERATORS: Registry[Trainer[GeneratorConfig]] = Registry(
@@ -197,6 +222,7 @@ JUDGES: Registry[JudgeFactory] = Registry(
         "questions": "caramel.sources.images.matching_judges:load_questions_judge",
     },
     check="caramel.sources.images.judge_specs:list_judge_problems",
+    group="caramel.judges",
 )
 
 BENCHMARKS: Registry[Benchmark] = Registry(
@@ -241,8 +267,11 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "negbench_mcq": "caramel.benchmarks.readers.negbench:NEGBENCH_MCQ",
         "negbench_retrieval": "caramel.benchmarks.readers.negbench:NEGBENCH_RETRIEVAL",
     },
+    group="caramel.benchmarks",
+    form="caramel.interfaces.benchmark:Benchmark",
 )
 
+BLIND = "blind"  # the family whose targets are scorers
 FAMILIES: Registry[Family] = Registry(
     "model",
     {
@@ -257,10 +286,12 @@ FAMILIES: Registry[Family] = Registry(
         "vgptscore_blind": "caramel.models.transformers.generative:VGPTSCORE_BLIND",
         "vgptscore_noise": "caramel.models.transformers.generative:VGPTSCORE_NOISE",
         "choice": "caramel.models.transformers.local_chooser:CHOICE",
-        "blind": "caramel.blind.text.model_adapter:BLIND",
+        BLIND: "caramel.blind.text.model_adapter:BLIND",
         "chat": "caramel.models.chat.model:CHAT",
     },
     check="caramel.models.specs:missing_of",
+    group="caramel.model_families",
+    form="caramel.interfaces.model:Family",
 )
 
 BASES: Registry[Trainer[BaseConfig]] = Registry(
@@ -291,5 +322,9 @@ METHODS: Registry[Method] = Registry(
         "read": "caramel.training.methods.read_clip:METHOD",
         "two_captions": "caramel.training.methods.two_captions:METHOD",
         "sentence_transformers": "caramel.training.methods.sentence_transformers:METHOD",
+        "c2lip": "caramel.training.methods.c2lip:METHOD",
+        "cs_clip": "caramel.training.methods.cs_clip:METHOD",
     },
+    group="caramel.methods",
+    form="caramel.interfaces.method:Method",
 )

@@ -23,7 +23,7 @@ from caramel.errors import ConfigError
 def test_origins_are_written_as_browsers_write_them() -> None:
     assert list_origins("127.0.0.1", 5080) == ["http://127.0.0.1:5080", "http://localhost:5080"]
     assert list_origins("192.0.2.1", 80) == ["http://192.0.2.1"], "browsers leave the port 80 out"
-    assert list_origins("fe80::1", 5080) == ["http://[fe80::1]:5080"]
+    assert list_origins("FE80:0::1", 5080) == ["http://[fe80::1]:5080"]
     assert list_origins("Lab.example", 5080) == ["http://lab.example:5080"]
     for url, origin in {
         "https://Annotate.example.org/": "https://annotate.example.org",
@@ -92,7 +92,11 @@ def test_a_proxy_that_names_this_machine_as_host_is_answered(tmp_path: Path) -> 
     path = write_task(tmp_path / "t.db", [text_item(n) for n in range(3)])
     with serving(path, public_url="https://annotate.example.org") as origin:
         client = Client(origin)
-        client.session.headers["Origin"] = "https://annotate.example.org"
+        cookie = client.session.get(origin, params={"token": SECRET}, timeout=30).headers["Set-Cookie"]
+        assert "Secure" in cookie
+        client.session.headers.update(
+            {"Origin": "https://annotate.example.org", "Cookie": cookie.partition(";")[0]}
+        )
         assert client.answer(client.start()[0]["item_key"], 0).status_code == 200
 
 
@@ -157,7 +161,9 @@ def test_accounts_are_added_renewed_and_removed_while_a_task_is_served(tmp_path:
         for name in ("a01", "a03"):
             assert Client(origin, new[name], page="new").start(), name
         accounts.write_text("{")
-        assert Client(origin, new["a01"]).send("start").status_code == 403, "unreadable: nobody gets in"
+        assert Client(origin, new["a01"]).send("start").status_code == 503, (
+            "unreadable: nobody gets in, pages try again"
+        )
         accounts.write_text(json.dumps({"annotators": {}}))
         last = add_accounts(accounts, ["a04"])
         assert Client(origin, last["a04"]).start()

@@ -28,7 +28,7 @@ def test_error_rates_and_kappa_cover_the_truth_and_bad_annotators_are_found(
     assert all(estimate.covers for estimate in estimates), "\n".join(map(str, estimates))
     assert study.judge_annotators(answers, {"tired": "tired", "left": "position", "random": "random"}) == []
     assert study.judge_annotators(answers, {"tired": "tired", "left": "position"}) == [
-        "random was taken for a bad annotator"
+        "random was taken for a bad annotator: random"
     ]
     assert "err-05 was not found" in study.judge_annotators(answers, {"tired": "tired", "err-05": "random"})
 

@@ -10,7 +10,10 @@ from caramel.audit.audit import audit_rows
 from caramel.audit.ceilings import compute_audit_ceilings
 from caramel.audit.files.inputs import read_rows
 from caramel.audit.output import audit_to_dict
+from caramel.benchmarks.ceilings import feasibility
 from caramel.report.audit_text import format_audit
+from caramel.report.blocks import TableBlock
+from caramel.report.sections.ceiling_section import build_ceilings_blocks
 
 DATA = os.environ.get("CARAMEL_DATA")
 
@@ -55,12 +58,32 @@ def test_an_audit_writes_and_prints_its_ceilings() -> None:
     result = audit_rows(build_rows(), scorers=("length",), folds=2, seed=1, name="small")
     written = json.loads(json.dumps(audit_to_dict(result), allow_nan=False))["ceilings"]
     assert {"model_class": "bag_of_words", "subset": "swap_obj", "metric": "accuracy", "ceiling": 0.0} | {
+        "exact": True,
         "n": 20,
         "impossible": 20,
     } in written
     text = format_audit(result, beside={"all": 0.75}, beside_name="CLIP, sees images")
     line = next(line for line in text.splitlines() if "skill of CLIP" in line)
     assert line.split()[3] == "50.0"
+
+
+def test_an_audit_marks_ceilings_that_are_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feasibility, "LIMIT", 0.0)
+    order = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "d"), ("d", "b")] * 8
+    captions: dict[str, list[str | None]] = {
+        "caption": [f"dog {a}" for a, _ in order],
+        "negative_caption": [f"dog {b}" for _, b in order],
+    }
+    result = audit_rows(build_rows(**captions), scorers=("length",), folds=2, seed=1, name="small")
+    records = audit_to_dict(result)["ceilings"]
+    assert {record["exact"] for record in records if record["model_class"] == "no_image"} == {False}
+    text = format_audit(result)
+    assert "≤ 100.0" in next(line for line in text.splitlines() if "no_image" in line)
+    assert "≤: an upper bound" in text
+    block = build_ceilings_blocks(records)[0]
+    assert isinstance(block, TableBlock)
+    assert "≤ 100.0" in {cell.text for row in block.rows for cell in row}
+    assert "≤: an upper bound" in block.note
 
 
 @pytest.mark.skipif(not DATA, reason="CARAMEL_DATA is unset: the public files are not available")

@@ -220,5 +220,11 @@ def test_topics_are_written_where_they_are_asked_for(call: Call) -> None:
     head, *rows = Path("audit", "topics.csv").read_text().splitlines()
     assert head == "subtype,topic,share,words"
     assert [row.split(",")[:2] for row in rows] == [["swap_obj", "1"], ["swap_obj", "2"]]
+    before = Path("audit", "audit.html").stat().st_mtime_ns
     code, _, err = call(*options, "--topics", "40")
     assert (code, "too few for 40 topics" in err) == (1, True)
+    assert Path("audit", "audit.html").stat().st_mtime_ns == before, "it is said before anything is attacked"
+    assert call(*options)[0] == 0
+    assert not Path("audit", "topics.csv").exists(), (
+        "topics of an earlier call would stand beside another audit"
+    )

@@ -50,3 +50,16 @@ def test_the_verdicts_are_not_overwritten(eval_call: Call, verdicts: Path) -> No
     )
     assert code == 1
     assert "verdicts.csv" in err
+
+
+def test_verdicts_that_determine_nothing_are_an_error(eval_call: Call, verdicts: Path) -> None:
+    rows = pd.read_csv(verdicts, dtype=str, keep_default_na=False)
+    rows.assign(truth="").to_csv(verdicts, index=False)
+    call = ("correct-score", "a", "--benchmark", "sugarcrepe", "--verdicts", str(verdicts), "--out", "c.csv")
+    code, out, err = eval_call(*call)
+    assert (code, out) == (1, "")
+    assert "Fill column truth" in err
+    assert "--false-accepts K/N" in err
+    assert not Path("c.csv").exists()
+    code, _, err = eval_call(*call, "--false-accepts", "1/40")
+    assert (code, err) == (0, "")

@@ -116,6 +116,27 @@ def test_whatever_a_library_prints_goes_to_stderr(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "from a library\n"
 
 
+def test_what_a_library_in_c_prints_goes_to_stderr() -> None:
+    program = """
+import ctypes, os, click
+from caramel.cli.output import add_json_option, print_json
+
+@click.command("noisy")
+@add_json_option
+def noisy():
+    ctypes.CDLL(None).puts(b"from the solver")  # held by C until its buffer is full
+    os.write(1, b"from a thread of it\\n")
+    print_json({"value": 1})
+
+noisy()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, "--json"], capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout) == {"command": "noisy", "value": 1}
+    assert sorted(done.stderr.splitlines()) == ["from a thread of it", "from the solver"]
+
+
 def test_the_shell_completes_commands_and_options() -> None:
     def complete(words: str, index: int) -> str:
         environment = {

@@ -59,3 +59,8 @@ def test_table_lists_the_instances_that_most_models_fail(eval_call: Call) -> Non
     assert all(row.split(",")[-2:] in (["2", "3"], ["3", "3"]) for row in rows)
     code, _, err = eval_call("table", "run0", "--benchmark", "sugarcrepe", "--failures", "one.csv")
     assert (code, "at least two" in err) == (1, True)
+    same = ("--out", "both.csv", "--failures", "./both.csv")
+    code, _, err = eval_call("table", *runs, "--benchmark", "sugarcrepe", *same)
+    assert (code, "Two outputs are to be written" in err, Path("both.csv").exists()) == (1, True, False)
+    code, _, err = eval_call("table", *runs, "--benchmark", "sugarcrepe", "--skill", "no_image")
+    assert (code, "--skill needs --data" in err) == (1, True)

@@ -222,7 +222,13 @@ class ManyNouns:
     def __init__(self) -> None:
         self.checks = 0
 
-    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
+    def list_foils(
+        self,
+        atom_type: AtomType,
+        word: str,
+        owners: tuple[str, ...] = (),
+        relations: tuple[tuple[str, str, str], ...] = (),
+    ) -> list[str]:
         return {"obj": [f"thing{i}" for i in range(100)], "rel": ["below"], "att": []}[atom_type]
 
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:

@@ -72,7 +72,13 @@ class Words:
     def __init__(self, number: int) -> None:
         self._number = number
 
-    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
+    def list_foils(
+        self,
+        atom_type: AtomType,
+        word: str,
+        owners: tuple[str, ...] = (),
+        relations: tuple[tuple[str, str, str], ...] = (),
+    ) -> list[str]:
         return [f"{atom_type}{i:03}" for i in range(self._number)]
 
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:

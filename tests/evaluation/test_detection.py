@@ -56,3 +56,19 @@ def test_pictures_of_the_world_are_told_where_they_differ_by_what_they_are(
     value = metrics[metrics["subset"] == "all"].set_index("metric")["value"]
     assert (value["image_detected"] > 0.95) == told
     assert 0 <= value["group"] <= value["i2t"] <= 1
+
+
+def test_each_model_by_name_has_a_checkpoint_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_target(*, pretrained: str, out: Path) -> None:
+        out.mkdir()
+        (out / "name").write_text(pretrained)
+
+    monkeypatch.setattr(detection, "adopt_pretrained", write_target)
+    targets = [f"convnext_base_w:laion2b_s13b_b82k{ending}" for ending in ("", "_augreg")]
+    folders = [detection._find_checkpoint(target, f"open_clip:{target}", tmp_path) for target in targets]
+    assert [(folder / "name").read_text() for folder in folders] == targets
+    assert {path.parent for path in folders} == {tmp_path / "checkpoints"}
+    assert detection._find_checkpoint(targets[0], f"open_clip:{targets[0]}", tmp_path) == folders[0]
+    assert len(list((tmp_path / "checkpoints").iterdir())) == 2, "nothing is left beside them"

@@ -56,10 +56,11 @@ def _valid(draw: Draw, option: click.Option, odd: str) -> str:
 
 
 def _options(arguments: list[str]) -> list[click.Option]:
-    """Return the options of the command that the arguments name, within its group."""
+    """Return the options of the command that the arguments name, within its group; without the one that downloads."""
     command: click.Command | None = cli
     for word in arguments:
         if not isinstance(command, click.Group):
             break
         command = command.commands.get(word)
-    return [p for p in command.params if isinstance(p, click.Option)] if command else []
+    options = [p for p in command.params if isinstance(p, click.Option)] if command else []
+    return [option for option in options if "--fetch" not in option.opts]

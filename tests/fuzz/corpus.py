@@ -125,6 +125,14 @@ def errata() -> None:
     )
 
 
+def eval_config() -> None:
+    """SugarCrepe, with a file of the options of an evaluation."""
+    sugarcrepe()
+    lines = ["model: [blind:length, a=blind:length]", "benchmark: [sugarcrepe]", "data: data", "out: out"]
+    lines += ["n-bootstrap: 100", "limit: 9", "dry-run: false", ""]
+    (DATA / "eval.yaml").write_text("\n".join(lines))
+
+
 def sugarcrepe_pp() -> None:
     rows = [
         {"id": n, "filename": f"{n % 4:012}.jpg", "caption": caption(n), "caption2": paraphrase(n)}

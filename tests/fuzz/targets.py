@@ -134,6 +134,7 @@ def _evals() -> list[Target]:
             refused_what_is_broken,
             pictures_decode,
         ),
+        _target("eval config", corpus.eval_config, "eval --config data/eval.yaml", files=("data/eval.yaml",)),
         _target("eval options", corpus.sugarcrepe, blind, files=NOTHING, weight=3, options=True),
         _target("eval instances", projects.instances, instances, weight=2),
         *(
@@ -243,6 +244,7 @@ def _results() -> list[Target]:
             "annotate options", people.answers, f"{PEOPLE} agreement data/fits.parquet", weight=2, **plain
         ),
         _target("annotate baseline", people.baseline, f"{PEOPLE} baseline data/base.parquet {INSTANCES}"),
+        _target("models options", projects.nothing, "models --family text --max-size 100", **plain),
         _target("benchmarks options", projects.nothing, "benchmarks sugarcrepe", **plain),
     ]
 

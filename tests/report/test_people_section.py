@@ -16,6 +16,7 @@ CHOOSE = {
     "task": "choose",
     "guideline": "<script>x</script>",
     "items": 40,
+    "outdated": 3,
     "undecided": 2,
     "annotators": 3,
     "answers": 80,
@@ -63,6 +64,7 @@ def test_agreement_and_baseline_are_tables_and_what_people_wrote_is_escaped(tmp_
     agreement, baseline = build_people_blocks(tmp_path, tmp_path)
     texts = [[cell.text for cell in row] for row in agreement.rows]
     assert texts[0][-1] == "0.61"
+    assert texts[0][agreement.head.index("outdated")] == "3"
     assert agreement.rows[0][-1].note == "[0.42, 0.74]"
     assert texts[1][-1] == "–"
     all_rows = {row[0].text: [cell.text for cell in row] for row in baseline.rows}

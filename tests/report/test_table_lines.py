@@ -8,7 +8,7 @@ from caramel.evaluation.results.task_ceilings import compute_task_ceilings
 from caramel.interfaces.benchmark import ImageFile
 from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import build_paper_table
-from caramel.report.table_lines import Additions, build_published_rank_lines
+from caramel.report.table_lines import Additions, build_published_rank_lines, format_class_notes
 from caramel.report.table_styles import render_table
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
@@ -72,10 +72,34 @@ def test_a_table_shows_ceilings_and_the_skill_of_each_score_above_one() -> None:
     assert "m above nouns_only" not in rows
 
 
+def test_a_table_marks_ceilings_that_are_bounds() -> None:
+    ceilings = compute_task_ceilings(build_task(), BENCHMARK, None)
+    assert table(score("m", 90), additions=Additions(ceilings.assign(exact=False)))[
+        "Ceiling bag_of_words"
+    ] == ["≤ 50.0"]
+    assert format_class_notes(ceilings.assign(exact=False))[-1].startswith("≤: an upper bound")
+    assert len(format_class_notes(ceilings)) == 2
+
+
 def test_a_table_shows_ranks_and_ties() -> None:
     rows = table(score("a", 60), score("b", 62), score("c", 110), additions=Additions(ranks=True))
     assert rows["Rank of a"] == rows["Rank of b"] == ["2–3 b"]
     assert rows["Rank of c"] == ["1 a"]
+
+
+def test_a_model_without_a_score_is_named_and_leaves_the_others_their_ranks() -> None:
+    runs = [score("a", 60), score("b", 110), score("c", 110).assign(s_c0_i0=np.nan)]
+    grid = build_paper_table(
+        pd.concat(runs, ignore_index=True),
+        BENCHMARK,
+        subsets=("all",),
+        published=False,
+        bootstrap=Bootstrap(100, 0),
+        additions=Additions(ranks=True),
+    )
+    ranks = {line.name: line.cells[0].text for line in grid.parts[-1]}
+    assert ranks == {"Rank of a": "2 b", "Rank of b": "1 a"}
+    assert "Not ranked: c has no score in all accuracy; the others are ranked without it." in grid.notes
 
 
 def test_seeds_of_a_variant_have_one_rank() -> None:

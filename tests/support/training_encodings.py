@@ -43,6 +43,9 @@ def made_up(
             words=0.7 * vectors(n, 1 + k, 6),
             is_word=torch.cat([torch.ones(n, 1 + k, 1, dtype=torch.bool), some(n, 1 + k, 5)], 2),
             state=torch.rand(KINDS, generator=generator, dtype=torch.float64),
+            phrases=vectors(n, k),
+            phrase_mask=some(n, k),
+            foils=vectors(n, k),
         )
 
     teacher = once()

@@ -54,6 +54,9 @@ def test_the_gradient_is_that_of_the_loss(name: str, step: int) -> None:
         "negative_texts",
         "negative_images",
         "paraphrases",
+        "phrases",
+        "foils",
+        *(["patches"] if METHODS[name].patches else []),
     ]
     # Of words the published gradient leaves out one path on purpose: that through the weights of the patches.
 
@@ -121,13 +124,16 @@ def test_what_is_not_there_changes_nothing_and_is_not_learnt(name: str, encoded:
         found["negative_types"] = torch.where(gone, other.negative_types, e.negative_types)
         found["words"] = torch.where(behind[..., None, None], other.words, e.words)
         found["paraphrases"] = torch.where(encoded.paraphrased[:, None], e.paraphrases, other.paraphrases)
+        for field in ("phrases", "foils"):
+            values = getattr(e, field), getattr(other, field)
+            found[field] = torch.where(encoded.phrase_mask[..., None], *values)
         return found
 
     expected = loss_of(method, encoded)
     assert torch.equal(loss_of(method, changed(encoded, filled)), expected)
     learnt = {
         f: getattr(encoded, f).clone().requires_grad_()
-        for f in ("negative_texts", "negative_images", "paraphrases")
+        for f in ("negative_texts", "negative_images", "paraphrases", "phrases", "foils")
     }
     found = loss_of(method, replace(encoded, **learnt))
     gradients = (
@@ -135,7 +141,7 @@ def test_what_is_not_there_changes_nothing_and_is_not_learnt(name: str, encoded:
         if found.requires_grad
         else []
     )
-    gone = [~encoded.negative_mask, ~encoded.negative_mask, ~encoded.paraphrased]
+    gone = [~encoded.negative_mask, ~encoded.negative_mask, ~encoded.paraphrased, *2 * [~encoded.phrase_mask]]
     for gradient, rows in zip(gradients, gone, strict=bool(gradients)):
         assert torch.isfinite(gradient).all()
         assert (gradient[rows] == 0).all()
@@ -156,6 +162,8 @@ def test_all_vectors_may_be_turned_together(name: str, encoded: Features, seed: 
         "paraphrases",
         "patches",
         "words",
+        "phrases",
+        "foils",
     ]
     turned = changed(encoded, lambda e: {field: getattr(e, field) @ rotation for field in vectors})
     assert torch.isclose(loss_of(METHODS[name], turned), loss_of(METHODS[name], encoded), rtol=1e-8)
@@ -171,7 +179,7 @@ def test_patches_and_words_count_by_their_directions_alone_and_lengths_of_words_
     assert torch.isclose(loss_of(METHODS[name], longer), loss_of(METHODS[name], encoded), rtol=1e-8)
 
 
-@pytest.mark.parametrize("name", sorted({*METHODS} - {"siglip", "sentence_transformers"}))
+@pytest.mark.parametrize("name", sorted({*METHODS} - {"siglip", "c2lip", "sentence_transformers"}))
 @several
 @given(encoded=batches)
 def test_at_scale_0_all_columns_are_alike(name: str, encoded: Features) -> None:

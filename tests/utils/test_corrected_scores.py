@@ -80,3 +80,43 @@ def test_a_model_that_is_always_right_has_an_interval_below_one() -> None:
     ):
         assert found.score == found.high == 1
         assert 0.8 < found.low < 1
+
+
+def test_an_estimate_beyond_the_ends_keeps_its_uncertainty() -> None:
+    """A judge that accepts 55 %, and half of 40 wrong instances, tells next to nothing."""
+    verdicts = np.repeat([1.0, 0.0], [220, 180])
+    hits = np.concatenate([np.arange(220) < 88, np.arange(180) < 126]).astype(float)
+    found = correct_rogan_gladen(hits, verdicts, np.arange(400), ErrorCount(20, 40))
+    assert (found.score, found.low) == (0, 0)
+    assert found.high > 0.5
+
+
+@pytest.mark.parametrize(
+    ("score", "accepts", "n"),
+    [
+        (0.97, (0.9, 0.3), 400),
+        (0.03, (0.9, 0.3), 400),
+        (0.97, (0.7, 0.5), 400),
+        (0.03, (0.7, 0.5), 400),
+        (0.99, (0.9, 0.3), 60),
+    ],
+)
+def test_intervals_hold_scores_near_the_ends_from_small_samples(
+    score: float, accepts: tuple[float, float], n: int
+) -> None:
+    """At 95 %, 200 trials are below 90 % once in a thousand times."""
+    rng, held = np.random.default_rng(0), np.zeros(2)
+    for _ in range(200):
+        truths = (rng.random(n) < 0.8).astype(float)
+        hits = (rng.random(n) < np.where(truths == 1, score, 0.5)).astype(float)
+        verdicts = (rng.random(n) < np.where(truths == 1, *accepts)).astype(float)
+        sample = np.where(rng.permutation(n) < 40, truths, np.nan)
+        rate = ErrorCount(int(rng.binomial(20, accepts[1])), 20)
+        for method, found in enumerate(
+            (
+                correct_rogan_gladen(hits, verdicts, np.arange(n), rate),
+                correct_prediction_powered(hits, verdicts, sample, np.arange(n)),
+            )
+        ):
+            held[method] += found.low <= score <= found.high
+    assert (held >= 0.9 * 200).all(), held

@@ -47,7 +47,10 @@ class GuardedAccess:
     def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
         """Store the application, and the origins under which browsers reach it."""
         self._app, self._origins = app, frozenset(origins)
-        self._schemes = {urlsplit(origin).netloc: urlsplit(origin).scheme for origin in origins}
+        schemes = {urlsplit(origin).netloc: urlsplit(origin).scheme for origin in origins}
+        # Behind a proxy that ends TLS the cookie must be `Secure`, also where the proxy names this machine as the host.
+        encrypted = "https" in schemes.values()
+        self._schemes = {host: "https" if encrypted else scheme for host, scheme in schemes.items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it with 403 or 415."""
@@ -60,7 +63,6 @@ class GuardedAccess:
             await send(message)
 
         app = self._refuse(Headers(scope=scope), scope["method"]) or self._app
-        # What browsers use, also behind a proxy that ends TLS: the cookie must be `Secure` there.
         scope["scheme"] = self._schemes.get(Headers(scope=scope).get("host", ""), "http")
         await app(scope, receive, send_with_headers)
 

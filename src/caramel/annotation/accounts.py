@@ -79,6 +79,11 @@ def _read_annotators(path: Path) -> dict[str, str]:
     return accounts
 
 
+UNREADABLE = (
+    "The list of annotators cannot be read at the moment. Tell whoever runs this server."  # without its path
+)
+
+
 class AccountsFile:
     """The accounts of a file, which is read again once it has changed: who was removed gets in no longer."""
 
@@ -87,19 +92,31 @@ class AccountsFile:
 
         Raises the errors of ``read_accounts``.
         """
-        self._path, self._stamp, self._accounts = path, self._get_stamp(path), read_accounts(path)
+        self._path = path
+        # One attribute, so that threads that read the file at the same time cannot mix a stamp with other accounts.
+        self._read: tuple[tuple[int, ...] | None, dict[str, str] | None] = (
+            self._get_stamp(path),
+            read_accounts(path),
+        )
 
     def __call__(self) -> dict[str, str]:
-        """Return the hashes by pseudonym; none if the file has become unreadable."""
-        stamp = self._get_stamp(self._path)
-        if stamp != self._stamp:
+        """Return the hashes by pseudonym.
+
+        Raises:
+            DataError: the file has become unreadable, perhaps because it is being written.
+        """
+        stamp = self._get_stamp(self._path)  # before reading: a change in between is seen at the next request
+        known, accounts = self._read
+        if stamp != known:
             try:
-                self._accounts = _read_annotators(self._path)
+                accounts = _read_annotators(self._path)
             except DataError as error:
                 LOGGER.warning("%s Until it is repaired, no annotator gets in.", error)
-                self._accounts = {}
-            self._stamp = stamp
-        return self._accounts
+                accounts = None
+            self._read = (stamp, accounts)
+        if accounts is None:
+            raise DataError(UNREADABLE)
+        return accounts
 
     @staticmethod
     def _get_stamp(path: Path) -> tuple[int, ...] | None:

@@ -70,7 +70,11 @@ class AnnotationApp:
             Route("/api/undo", self._accept(self.undo), methods=["POST"]),
         ]
         guard = Middleware(GuardedAccess, origins=origins)
-        return Starlette(routes=routes, middleware=[guard], max_body_size=MAX_BODY)
+        # Handlers turn their own errors into replies, so that this one is of the accounts: pages try again after a 503.
+        handlers: Any = {DataError: lambda _, error: JSONResponse({"error": str(error)}, 503)}
+        return Starlette(
+            routes=routes, middleware=[guard], exception_handlers=handlers, max_body_size=MAX_BODY
+        )
 
     def show_page(self, request: Request) -> Response:
         """Return the page. A link's secret is exchanged for a cookie, so that it leaves the address bar."""

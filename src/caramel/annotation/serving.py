@@ -38,7 +38,7 @@ def _list_names(address: str) -> list[str]:
             f"--share-on {address} would serve on all addresses. Give the one address under which annotators reach this "
             "machine."
         )
-    return [address, *(["localhost"] if parsed.is_loopback else [])]
+    return [str(parsed), *(["localhost"] if parsed.is_loopback else [])]
 
 
 def _parse_public_url(url: str) -> str:

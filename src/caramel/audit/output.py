@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from caramel.blind.scorers import DECIMALS
 from caramel.blind.text.attack import BEST, Attack
 from caramel.blind.text.text_tasks import P1_N
 from caramel.io.files import write_atomically, write_csv, write_text
+from caramel.plugins import Plugin, describe_plugins
 
 FILES = (
     "rows.parquet",
@@ -30,7 +32,9 @@ TOLERATED = 0.55  # limit of the accuracy on the badge if no threshold is given
 COLOURS = {"accepted": "#2e7d32", "undecided": "#b26a00", "refused": "#b71c1c"}  # green, amber, red
 
 
-def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
+def write_audit(
+    result: Audit, out: Path, *, limit: float = TOLERATED, plugins: Sequence[Plugin] = ()
+) -> Path:
     """Write the audit to a folder and return the path of ``audit.json``.
 
     The other files are:
@@ -40,9 +44,11 @@ def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
     - ``gaps.csv``: mean and quantiles of each scorer's gaps; see ``score_gaps``.
     - ``badge.svg``, and ``badge.md`` with the line that shows it. Both show the verdict of the interval about
       ``limit``.
+
+    ``plugins`` are the backends of other packages that the audit used. ``audit.json`` names them.
     """
     out = Path(out)
-    report = json.dumps(audit_to_dict(result), indent=2, ensure_ascii=False) + "\n"
+    report = json.dumps(audit_to_dict(result, plugins), indent=2, ensure_ascii=False) + "\n"
     texts = {
         "badge.svg": format_badge_svg(result, limit),
         "badge.md": format_badge(result, limit) + "\n",
@@ -58,8 +64,8 @@ def write_audit(result: Audit, out: Path, *, limit: float = TOLERATED) -> Path:
     return out / "audit.json"
 
 
-def audit_to_dict(result: Audit) -> dict[str, Any]:
-    """Return the audit as JSON-like values."""
+def audit_to_dict(result: Audit, plugins: Sequence[Plugin] = ()) -> dict[str, Any]:
+    """Return the audit as JSON-like values, with the plugins that it used, if any."""
     figures = {name: item for name, item in result.attack.figures.items() if name != BEST}
     single = max(figures, key=lambda name: figures[name]["overall"]["micro"])
     return {
@@ -82,6 +88,7 @@ def audit_to_dict(result: Audit) -> dict[str, Any]:
         "giveaways": result.giveaways,
         "image_shortcuts": None if result.images is None else _shortcuts_to_dict(result.images),
         "leakage": None if result.leaks is None else _leakage_to_dict(result.leaks),
+        **({"plugins": describe_plugins(plugins)} if plugins else {}),
     }
 
 

@@ -18,7 +18,7 @@ Sources:
 assignment of two captions to two images has a greater sum of similarities than the swapped assignment. A hit
 in Group implies a hit in GroupMatch. The two cannot be compared: by chance GroupMatch is right in 1 of 2
 instances and Group in 1 of 6, and the assignment gives away that each caption belongs to one image. The
-paper's test-time matching, which trains on the matches, is not implemented.
+paper's test-time matching is no metric of an instance: ``evaluation/rescoring/matching.py`` has it.
 """
 
 from __future__ import annotations

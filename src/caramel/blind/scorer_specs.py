@@ -65,12 +65,12 @@ def missing_scorer(spec: str, *, both: bool = False) -> list[str]:
 
 
 def list_scorers() -> list[ScorerSpec]:
-    """Return the spec of each scorer, first the scorers that need no model."""
-    return [SCORERS[name] for name in SCORERS]
+    """Return the spec of each of caramel's own scorers, first the scorers that need no model."""
+    return [SCORERS[name] for name in SCORERS.targets]
 
 
 def list_default_scorers(encoder: str | None = None) -> tuple[str, ...]:
-    """Return the default blind scorers of an audit: all scorers that need no model.
+    """Return the default blind scorers of an audit: all of caramel's own that need no model.
 
     Args:
         encoder: an available language-model encoder; scorers that probe and fine-tune it are added. None:
@@ -85,7 +85,8 @@ def format_scorers_help() -> list[str]:
     scorers = list_scorers()
     specs = _format_specs(scorers)
     width = max(map(len, specs))
-    return [f"{spec:{width}}  {scorer_spec.help}" for spec, scorer_spec in zip(specs, scorers, strict=True)]
+    lines = [f"{spec:{width}}  {scorer_spec.help}" for spec, scorer_spec in zip(specs, scorers, strict=True)]
+    return lines + [f"{plugin.name:{width}}  scorer of {plugin}" for plugin in SCORERS.plugins.values()]
 
 
 def _format_specs(scorers: Sequence[ScorerSpec]) -> list[str]:
@@ -99,8 +100,8 @@ def _format_specs(scorers: Sequence[ScorerSpec]) -> list[str]:
 def _build_unknown_error(spec: str, both: bool) -> BackendError:
     """Return the error for an unknown scorer, with the list of choices."""
     choices = [scorer_spec for scorer_spec in list_scorers() if both or not scorer_spec.sees_both]
-    near = difflib.get_close_matches(
-        spec.partition(":")[0], [scorer_spec.name for scorer_spec in choices], n=1
-    )
+    names = [*(scorer_spec.name for scorer_spec in choices), *SCORERS.plugins]
+    near = difflib.get_close_matches(spec.partition(":")[0], names, n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
-    return BackendError(f"Unknown scorer {spec!r}.{hint} Choices: {', '.join(_format_specs(choices))}.")
+    specs = [*_format_specs(choices), *SCORERS.plugins]
+    return BackendError(f"Unknown scorer {spec!r}.{hint} Choices: {', '.join(specs)}.")

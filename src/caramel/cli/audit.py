@@ -22,6 +22,7 @@ from caramel.cli.options import (
 from caramel.cli.output import add_json_option, echo, print_json
 from caramel.errors import DataError
 from caramel.io.files import forbid_overwriting_inputs, write_csv
+from caramel.io.output_paths import remove_file
 
 REFERENCE_MODEL = "CLIP ViT-B/32"  # its published accuracy is printed beside the audit's
 TOPICS = "topics.csv"  # the file in --out
@@ -177,6 +178,7 @@ def audit_path(
     from caramel.audit.topics import find_topics
     from caramel.blind.scorer_specs import list_default_scorers
     from caramel.blind.text.text_tasks import Source
+    from caramel.registry import BENCHMARKS, SCORERS
     from caramel.report.audit_page import PAGE, STATISTICS, write_page
     from caramel.report.audit_text import format_audit
 
@@ -187,9 +189,13 @@ def audit_path(
     data_set = read_rows(path, images=images, name=format_name)
     for note in data_set.notes:
         echo(note, err=True)
+    found_topics = (
+        None if topics is None else find_topics(data_set.rows, topics=topics, seed=cross_validation.seed)
+    )
+    scorers = attack.scorers or list_default_scorers(attack.encoder)
     result = audit_data_set(
         data_set,
-        scorers=attack.scorers or list_default_scorers(attack.encoder),
+        scorers=scorers,
         folds=cross_validation.folds,
         seed=cross_validation.seed,
         name=name or Path(os.path.realpath(path)).stem,
@@ -208,9 +214,13 @@ def audit_path(
     beside_name = f"{REFERENCE_MODEL}, sees images (published)"
     echo(format_audit(result, beside=beside, beside_name=beside_name))
     limit = output.TOLERATED if thresholds.max_accuracy is None else thresholds.max_accuracy
-    output.write_audit(result, out, limit=limit)
-    if topics is not None:
-        write_csv(out / TOPICS, find_topics(result.rows, topics=topics, seed=cross_validation.seed))
+    plugins = SCORERS.select_plugins(spec.partition(":")[0] for spec in scorers)
+    plugins += BENCHMARKS.select_plugins([data_set.format])
+    output.write_audit(result, out, limit=limit, plugins=plugins)
+    if found_topics is None:
+        remove_file(out / TOPICS)
+    else:
+        write_csv(out / TOPICS, found_topics)
     write_page(out, beside=beside, beside_name=beside_name, parser=parse)
     worst, judged = judge_accuracy(result, limit)[0]
     is_undecided = thresholds.max_accuracy is not None and judged.state == "undecided"
@@ -226,7 +236,7 @@ def audit_path(
     )
     for message in messages:
         echo(f"Threshold broken: {message}", err=True)
-    audited = output.audit_to_dict(result)
+    audited = output.audit_to_dict(result, plugins)
     print_json({"out": out, "passed": not messages, "broken_thresholds": messages, "audit": audited})
     if messages:
         sys.exit(1)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import copy
 import errno
 import io
+import logging
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,9 +33,11 @@ from caramel.cli.eval import evaluate_models
 from caramel.cli.explore import explore_results
 from caramel.cli.get import get_pinned_version
 from caramel.cli.metrics import compute_metrics
+from caramel.cli.models import list_models
 from caramel.cli.new import create_new_project
 from caramel.cli.output import echo
 from caramel.cli.pin import pin_version
+from caramel.cli.probe import probe_models
 from caramel.cli.refine import refine_path
 from caramel.cli.register import register_trained_model
 from caramel.cli.release import release_version
@@ -51,16 +54,21 @@ from caramel.cli.upgrade import upgrade_this_project
 from caramel.cli.verify import verify_version
 from caramel.errors import CaramelError, ConfigError
 
+if TYPE_CHECKING:
+    from caramel.runtime.environment import LogLevel
+
 SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "Evaluate": (
         evaluate_models,
         list_benchmarks,
+        list_models,
         compute_metrics,
         compare_runs,
         write_results_table,
         correct_scores,
         explore_results,
         detect_synthetic_items,
+        probe_models,
         reproduce_tables,
         run_study,
     ),
@@ -137,6 +145,7 @@ def run_cli(arguments: list[str] | None = None) -> int:
         # Raised after Ctrl-C, or after a file that ends too soon, which is an error of its own.
         raise stopped.__cause__ or KeyboardInterrupt from None
     except CaramelError as error:
+        logging.getLogger("caramel").debug("Where the error occurred:", exc_info=True)
         echo(f"Error: {error}", err=True)
     except OSError as error:  # a folder that cannot be written, a full disk
         message = f"{error.strerror}: {error.filename!r}.{CURES.get(error.errno or 0, '')}"
@@ -175,15 +184,22 @@ def build_alias(command: click.Command, old: str, new: str) -> click.Command:
 
 @click.group(cls=SectionedGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="caramel")
-def cli() -> None:
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="Print libraries' log messages from this level up on stderr; debug adds the traceback of an error.",
+)
+def cli(log_level: LogLevel | None) -> None:
     """Build, audit and use hard-negative benchmarks for vision-language models.
 
     `dvc repro` rebuilds the data and all results of a project. These commands do everything else.
     """
-    from caramel.runtime.environment import be_quiet, collect_seldom
+    from caramel.runtime.environment import be_quiet, collect_seldom, set_log_level
 
     be_quiet()
     collect_seldom()
+    if log_level is not None:
+        set_log_level(log_level)
 
 
 for _commands in SECTIONS.values():

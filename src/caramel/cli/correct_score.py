@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from caramel.cli.output import echo
-from caramel.errors import ConfigError
+from caramel.errors import ConfigError, DataError
 from caramel.io.files import forbid_overwriting_inputs, write_csv
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--false-accepts",
     metavar="K/N",
     help="The judge accepted K of N wrong instances in a test with known answers.  [default: counted where the truth "
-    "is known]",
+    "is known, and applied to the other images]",
 )
 @click.option(
     "--metric", "metrics", multiple=True, help="Metric, repeatable.  [default: the benchmark's own]"
@@ -73,6 +73,7 @@ def correct_scores(
         metrics=metrics,
         false_accepts=rate,
     )
+    check_determined(rows, verdicts)
     if out is not None:
         write_csv(out, rows)
     echo(format_corrected(rows))
@@ -90,6 +91,19 @@ def parse_false_accepts(text: str) -> ErrorCount:
     if not match or not 0 < int(match[2]) >= int(match[1]):
         raise ConfigError(f"--false-accepts {text!r} is not K/N with K of N wrong instances, as in 3/40.")
     return ErrorCount(int(match[1]), int(match[2]))
+
+
+def check_determined(rows: pd.DataFrame, verdicts: Path) -> None:
+    """Raise a DataError if no score was corrected by any method."""
+    from caramel.evaluation.results.corrected_metrics import PLAIN
+
+    if not rows.loc[rows["method"] != PLAIN, "value"].isna().all():
+        return
+    raise DataError(
+        f"{str(verdicts)!r} does not determine any corrected score: truth is known of {rows['known'].max()} scored "
+        f"instances.\nFill column truth for a random sample of the instances, right ones among them, or give "
+        f"--false-accepts K/N, with K/N less than the share of the instances that the judge accepts."
+    )
 
 
 def format_corrected(rows: pd.DataFrame) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +19,7 @@ from caramel.cli.compute_options import (
     check_model_addresses,
     score_models,
 )
+from caramel.cli.config_file import add_config_option
 from caramel.cli.options import (
     FOLDER,
     add_bootstrap_options,
@@ -49,17 +51,16 @@ def _list_family_help() -> list[str]:
 @click.option(
     "--benchmark",
     "benchmarks",
-    required=True,
     metavar="NAME[,NAME…]",
     help="Benchmarks; `caramel benchmarks` lists them.",
 )
-@click.option("--data", required=True, type=FOLDER, help="Folder that holds one folder per benchmark.")
+@click.option("--data", type=FOLDER, help="Folder that holds one folder per benchmark.")
 @click.option(
     "--images",
     type=FOLDER,
     help="Folder of the images, or of one folder of images per benchmark.  [default: the benchmark's own folder]",
 )
-@click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
+@click.option("--out", type=FOLDER, help="Folder to write to.")
 @add_compute_options
 @click.option("--limit", type=click.IntRange(1), help="Score only the first instances of each benchmark.")
 @add_missing_option
@@ -74,18 +75,25 @@ def _list_family_help() -> list[str]:
     is_flag=True,
     help="Only list what is missing; exit with code 1 if anything is.",
 )
+@click.option(
+    "--mock",
+    is_flag=True,
+    help="Only try the models on one made instance of each benchmark, without data and --out; exit with code 1 if one fails.",
+)
 @add_json_option
+@add_config_option
 @add_bootstrap_options
 def evaluate_models(
     models: tuple[str, ...],
-    benchmarks: str,
-    data: Path,
+    benchmarks: str | None,
+    data: Path | None,
     images: Path | None,
-    out: Path,
+    out: Path | None,
     limit: int | None,
     missing: Literal["fail", "skip"],
     errata: str | None,
     dry_run: bool,
+    mock: bool,
     compute: ComputeOptions,
     bootstrap: Bootstrap,
 ) -> None:
@@ -105,6 +113,8 @@ def evaluate_models(
       caramel eval --model ViT-B-32-quickgelu:openai --benchmark sugarcrepe,sugarcrepe_pp \\
         --data benchmarks/ --images coco/val2017 --out results/vit-b-32
       caramel eval --model blind:probe --benchmark sugarcrepe --data benchmarks/ --out results/blind
+      caramel eval --config eval.yaml --out results/again
+      caramel eval --model dual:new-model/ --mock
     """
     from caramel.evaluation.external import run_files
     from caramel.evaluation.preflight import find_problems
@@ -113,6 +123,13 @@ def evaluate_models(
 
     check_model_addresses(models)
     models = tuple(map(resolve_spec, models))
+    if mock:
+        _try_models(models, benchmarks, compute)
+        return
+    if benchmarks is None or data is None or out is None:
+        required = {"--benchmark": benchmarks, "--data": data, "--out": out}
+        lacking = next(name for name, value in required.items() if value is None)
+        raise click.UsageError(f"Missing option '{lacking}'.", click.get_current_context())
     sources = locate_sources(benchmarks, data, images, missing)
     if errata is not None:
         sources = [_add_errata(sources, errata)]
@@ -132,6 +149,49 @@ def evaluate_models(
     print_json({"out": out, "limit": limit, "metrics": list_records(result.metrics)})
 
 
+def _try_models(models: Sequence[str], benchmarks: str | None, compute: ComputeOptions) -> None:
+    """Print what happens to each model on a made instance of each benchmark; exit with code 1 if one fails."""
+    from caramel.evaluation.mock.run import MOCKED, check_mocked, run_mock
+    from caramel.interfaces.settings import Compute
+
+    names = list(MOCKED) if benchmarks is None else _parse_names(benchmarks)
+    check_mocked(names)
+    settings = Compute(compute.device, compute.precision)
+    results = {
+        model: list(run_mock(model, names, compute=settings, batch_size=compute.batch_size))
+        for model in models
+    }
+    for model, of_model in results.items():
+        counts = Counter(result.state for result in of_model)
+        echo(f"{model}: {', '.join(f'{number} {state}' for state, number in counts.items())}")
+        for result in of_model:
+            echo(f"  {result.benchmark:24}{result.state:12}{result.message}")
+    passed = not any(result.state == "failed" for of_model in results.values() for result in of_model)
+    rows = [{"model": model, **asdict(result)} for model, of_model in results.items() for result in of_model]
+    print_json({"passed": passed, "results": rows})
+    if not passed:
+        sys.exit(1)
+
+
+def _parse_names(benchmarks: str) -> list[str]:
+    """Return the benchmarks of ``--benchmark``.
+
+    Raises:
+        ConfigError: a benchmark is named twice, or no benchmark is named.
+        BackendError: a benchmark is unknown.
+    """
+    from caramel.registry import BENCHMARKS
+
+    names = [name.strip() for name in benchmarks.split(",") if name.strip()]
+    if not names or len(set(names)) < len(names):
+        raise ConfigError(
+            f"--benchmark {benchmarks!r} must name benchmarks, joined by commas, each only once."
+        )
+    for name in names:
+        BENCHMARKS.get_target(name)
+    return names
+
+
 def locate_sources(
     benchmarks: str, data: Path, images: Path | None, missing: Literal["fail", "skip"]
 ) -> list[BenchmarkSource]:
@@ -142,15 +202,8 @@ def locate_sources(
         BackendError: a benchmark is unknown.
     """
     from caramel.evaluation.benchmark_source import locate_benchmark
-    from caramel.registry import BENCHMARKS
 
-    names = [name.strip() for name in benchmarks.split(",") if name.strip()]
-    if not names or len(set(names)) < len(names):
-        raise ConfigError(
-            f"--benchmark {benchmarks!r} must name benchmarks, joined by commas, each only once."
-        )
-    for name in names:
-        BENCHMARKS.get_target(name)
+    names = _parse_names(benchmarks)
     folder = Path(os.path.realpath(data))  # also resolves a circle of links
     image_folder = Path(os.path.realpath(images)) if images else None
     return [locate_benchmark(name, folder, image_folder, missing) for name in names]

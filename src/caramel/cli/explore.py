@@ -8,6 +8,7 @@ import click
 
 from caramel.cli.options import FOLDER
 from caramel.cli.output import echo
+from caramel.errors import ConfigError
 from caramel.io.files import forbid_overwriting_inputs, write_text
 
 
@@ -74,6 +75,11 @@ def explore_results(
     from caramel.report.explore.page import build_explore_page, list_result_benchmarks, read_blind_solutions
 
     names = benchmarks or tuple(list_result_benchmarks(results))
+    if audit is not None and len(names) > 1:
+        raise ConfigError(
+            f"--audit is the audit of one data set, but the page would show {', '.join(names)}, whose instances have "
+            f"equal ids. Name the one that was audited with --benchmark."
+        )
     sources = [locate_benchmark(name, data, images) for name in names]
     read = [*results, *([audit] if audit else []), *(Path(source.data) for source in sources)]
     forbid_overwriting_inputs([out], read)

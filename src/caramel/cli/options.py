@@ -19,7 +19,7 @@ Command = Callable[..., Any]
 SEED = click.IntRange(0, 2**32 - 100)
 MOST_RESAMPLES = 100_000  # as evaluate.n_bootstrap in params.yaml: more add no precision and take long
 FOLDER = click.Path(file_okay=False, path_type=Path)
-FORMAT_HELP = "Format of the data set; needed if a folder holds several."
+FORMAT_HELP = "Format of the data set; needed if a folder holds several, or for a plugin's benchmark."
 LINES = "LINES"  # placeholder in a command's docstring
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import math
+import os
 import sys
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -27,8 +29,29 @@ def echo(text: str, *, err: bool = False) -> None:
 def _reserve_stdout(ctx: click.Context, option: click.Parameter, is_set: bool) -> None:
     """Send whatever is printed during the command to stderr, so that stdout holds the JSON object alone."""
     if is_set:
-        ctx.meta[_STDOUT] = sys.stdout
-        ctx.with_resource(contextlib.redirect_stdout(sys.stderr))
+        ctx.meta[_STDOUT] = ctx.with_resource(_send_prints_to_stderr())
+
+
+@contextlib.contextmanager
+def _send_prints_to_stderr() -> Iterator[TextIO]:
+    """Send what is printed to stderr, also by libraries in C such as the solver; give a stream to the true stdout."""
+    stdout, stderr = sys.stdout, sys.stderr
+    with contextlib.redirect_stdout(stderr):
+        try:
+            number, other = stdout.fileno(), stderr.fileno()
+        except (OSError, ValueError):  # not a file: another program holds the streams in memory
+            yield stdout
+            return
+        stdout.flush()
+        original = os.dup(number)
+        os.dup2(other, number)
+        try:
+            with os.fdopen(os.dup(original), "w", encoding="utf-8") as stream:
+                yield stream
+        finally:
+            ctypes.CDLL(None).fflush(None)  # what C still holds was printed before
+            os.dup2(original, number)
+            os.close(original)
 
 
 add_json_option = click.option(

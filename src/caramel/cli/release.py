@@ -9,6 +9,7 @@ import click
 
 from caramel.cli.options import FOLDER
 from caramel.cli.output import echo
+from caramel.cli.push import add_push_options, is_release_of, open_repository, push_or_report
 from caramel.errors import format_items
 
 if TYPE_CHECKING:
@@ -37,28 +38,45 @@ TEXTS = ["pair_id", "image_id", "type", "subtype", "caption", "caption2", "negat
     show_default=True,
     help="Audit the texts of the test split with blind scorers, as `caramel audit` does.",
 )
+@add_push_options("hf://datasets/OWNER/NAME")
 def release_version(
-    name: str, out: Path, about: Path | None, strict: bool, since: str | None, audited: bool
+    name: str,
+    out: Path,
+    about: Path | None,
+    strict: bool,
+    since: str | None,
+    audited: bool,
+    push: str | None,
+    yes: bool,
 ) -> None:
     """Write a pinned version as a folder that is ready to upload.
 
     The folder has Parquet files with images that `datasets` loads, the files of SugarCrepe, SugarCrepe++ and BiVLC,
     WebDataset tars of the training set, README.md with the hub's header, croissant.json, DATASHEET.md, citations, an
-    audit and SHA256SUMS. The same pin gives the same bytes. docs/release.md describes the files and the fields of
+    audit and SHA256SUMS. Equal pins and lock files give equal bytes. docs/release.md describes the files and the fields of
     release.yaml.
 
     \b
     Example:
       caramel release v1.0 --out release/v1.0
       caramel release v1.1 --out release/v1.1 --since v1.0 --strict
+      caramel release v1.1 --out release/v1.1 --push hf://datasets/OWNER/NAME --yes
     """
+    from caramel.release.pin_file import get_pin_path
     from caramel.release.publishing.build import build_release
 
-    add = _write_audit if audited else None
-    result = build_release(name, Path(), out=out, about=about, strict=strict, since=since, add=add)
-    echo(f"Version {name}: {len(result.files)} files, {result.bytes / 2**20:,.1f} MiB, in {str(out)!r}.")
-    if result.open:
-        echo(f"Not finished, {len(result.open)} points are open:\n{format_items(result.open, 100)}", err=True)
+    repository = open_repository(push, yes, "dataset")
+    if repository is None or not is_release_of(out, "pin.json", get_pin_path(name, Path())):
+        add = _write_audit if audited else None
+        result = build_release(name, Path(), out=out, about=about, strict=strict, since=since, add=add)
+        echo(f"Version {name}: {len(result.files)} files, {result.bytes / 2**20:,.1f} MiB, in {str(out)!r}.")
+        if result.open:
+            echo(
+                f"Not finished, {len(result.open)} points are open:\n{format_items(result.open, 100)}",
+                err=True,
+            )
+    if repository is not None:
+        push_or_report(out, repository, yes, f"Version {name}")
 
 
 def _write_audit(instances: pd.DataFrame, folder: Path) -> None:

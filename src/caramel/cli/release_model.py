@@ -8,6 +8,7 @@ import click
 
 from caramel.cli.options import FOLDER
 from caramel.cli.output import echo
+from caramel.cli.push import add_push_options, is_release_of, open_repository, push_or_report
 
 
 @click.command("release-model")
@@ -21,7 +22,10 @@ from caramel.cli.output import echo
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="YAML file with the licence.  [default: release.yaml, if it exists]",
 )
-def release_trained_model(run: str, out: Path, pin: str | None, about: Path | None) -> None:
+@add_push_options("hf://OWNER/NAME")
+def release_trained_model(
+    run: str, out: Path, pin: str | None, about: Path | None, push: str | None, yes: bool
+) -> None:
     """Write a trained model as a folder that open_clip loads.
 
     RUN is the model's name in the tables of results. The folder has weights, config, tokenizer and a model card: the
@@ -32,9 +36,19 @@ def release_trained_model(run: str, out: Path, pin: str | None, about: Path | No
     \b
     Example:
       caramel release-model trohn_img-11 --out release/trohn_img
+      caramel release-model trohn_img-11 --out release/trohn_img --push hf://OWNER/NAME --yes
     """
-    from caramel.release.publishing_models.model_release import release_model
+    from caramel.models.open_clip.checkpoints import CARD
+    from caramel.release.publishing_models.model_release import find_checkpoint, release_model
 
-    result = release_model(run, Path(), out=out, pin=pin, about=about)
-    also = "and transformers" if result.transformers else f"; not transformers: {result.why_not}"
-    echo(f"Model {run}: {len(result.files)} files in {str(out)!r}, for open_clip {also}.".replace(" ;", ";"))
+    repository = open_repository(push, yes, "model")
+    if repository is None or not is_release_of(out, CARD, find_checkpoint(run, Path())[0] / CARD):
+        result = release_model(run, Path(), out=out, pin=pin, about=about)
+        also = "and transformers" if result.transformers else f"; not transformers: {result.why_not}"
+        echo(
+            f"Model {run}: {len(result.files)} files in {str(out)!r}, for open_clip {also}.".replace(
+                " ;", ";"
+            )
+        )
+    if repository is not None:
+        push_or_report(out, repository, yes, f"Model {run}")

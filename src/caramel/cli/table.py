@@ -64,11 +64,9 @@ class AdditionOptions:
 @click.option(
     "--skill",
     multiple=True,
-    default=("bag_of_words",),
-    show_default=True,
     metavar="CLASS",
     help="With --data: class of models above whose ceiling each score is also shown: bag_of_words, nouns_only, "
-    "attributes_only or no_image; repeatable.",
+    "attributes_only or no_image; repeatable.  [default: bag_of_words]",
 )
 @click.option(
     "--ranks", is_flag=True, help="Show the ranks that each model may have (95 %), and groups of ties."
@@ -119,6 +117,10 @@ def write_results_table(
     from caramel.report.table_lines import Additions
     from caramel.report.table_styles import render_table
 
+    if additions.skill and additions.data is None:
+        raise ConfigError(
+            "--skill needs --data, the folder of the benchmark's files: ceilings are of its texts."
+        )
     if unknown := [name for name in additions.skill if name not in MODEL_CLASSES]:
         raise ConfigError(
             f"--skill {unknown[0]!r} is no class of models. Choices: {', '.join(MODEL_CLASSES)}."
@@ -148,7 +150,7 @@ def write_results_table(
         seeds=seeds,
         intervals=intervals,
         notes=notes,
-        additions=Additions(ceilings, additions.skill, additions.ranks),
+        additions=Additions(ceilings, additions.skill or ("bag_of_words",), additions.ranks),
     )
     text = render_table(grid, style)  # type: ignore[arg-type]
     for note in notes if style == "csv" else ():  # the other styles have it below the table

@@ -14,9 +14,11 @@ from pathlib import Path
 from caramel.config.schema import Config
 from caramel.errors import BackendError, CaramelError, DataError, format_items
 from caramel.io.files import list_parquet_files
+from caramel.plugins import Plugin
 from caramel.registry import (
     BASES,
     BENCHMARKS,
+    BLIND,
     FAMILIES,
     GENERATORS,
     GRAPH_PARSERS,
@@ -33,6 +35,7 @@ from caramel.registry import (
 from caramel.utils.packages import NO_SPACY_MODEL, is_package_or_folder
 
 PEOPLE = "people"  # backend of what people decided
+_LABELLED = re.compile(r"[^=:]+=")  # a name in front of a spec of a model
 _CHAT = re.compile(r"([^=]*=)?chat:")
 # Benchmarks that stage ``evaluate`` adds itself.
 BUILT_IN = ("instances", "instances_source", "held_out_retrieval", "world_classes", "zero_shot")
@@ -282,6 +285,23 @@ def is_there(name: str) -> bool:
         return True
     except OSError:
         return False
+
+
+def list_named_plugins(config: Config) -> list[Plugin]:
+    """Return the backends of other packages that the params name."""
+    images, evaluate, select = config.filter_images, config.evaluate, config.select_negatives
+    judges = (images.judge, images.ambiguity, images.second_judge, config.synthesize.grid_judge)
+    models = [spec.partition("=")[2] if _LABELLED.match(spec) else spec for spec in evaluate.models]
+    models += [select.similarity] if select and select.similarity else []
+    scorers = [*config.scores.scorers, *config.refine.scorers, *(select.scorers if select else ())]
+    scorers += [spec.removeprefix(f"{BLIND}:") for spec in models if spec.startswith(f"{BLIND}:")]
+    return [
+        *METHODS.select_plugins(config.finetune.variants),
+        *JUDGES.select_plugins(spec.partition(":")[0] for spec in judges if spec),
+        *SCORERS.select_plugins(spec.partition(":")[0] for spec in scorers),
+        *FAMILIES.select_plugins(spec.partition(":")[0] for spec in models),
+        *BENCHMARKS.select_plugins(evaluate.benchmarks),
+    ]
 
 
 def _iter_unknown(key: str, registry: Registry[object], name: str) -> Iterator[str]:

@@ -6,6 +6,8 @@ Visual Genome.
 
 from __future__ import annotations
 
+import itertools
+
 # colour -> colours that people may call it, too
 COLOURS: dict[str, tuple[str, ...]] = {
     "red": ("orange", "pink", "brown"),
@@ -58,7 +60,7 @@ GROUPS: tuple[tuple[str, ...], ...] = (
     ("snowy", "sandy", "grassy"),
     ("rocky", "sandy", "grassy"),
     ("muddy", "grassy", "snowy"),
-    ("sunny", "rainy", "snowy"),
+    ("sunny", "rainy"),
     ("sitting", "standing", "lying"),
     ("seated", "standing", "lying"),
     ("walking", "sitting", "lying"),
@@ -177,7 +179,19 @@ BY_OWNER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 }
 
 AGES = frozenset(("young", "old", "elderly", "adult", "older", "younger"))
+# "Ugly" would demean people, and WordNet's antonym of "overhead" is "subsurface".
+UNREPLACED = frozenset(("beautiful", "pretty", "overhead"))
+SIZES = frozenset(("little", "small", "tiny", "big", "large"))
 CHILDREN = frozenset(("boy", "girl", "child", "kid", "baby", "toddler"))  # whose age is in the noun
+
+
+NATURAL_COLOURS = frozenset(("black", "white", "brown", "gray"))  # of animals and hair
+COMMON_ATTRIBUTES = frozenset((*COLOURS, *SAME_COLOUR, *itertools.chain(*GROUPS), *OPPOSITES, *BY_OWNER))
+
+
+def is_colour(word: str) -> bool:
+    """Return whether an attribute is a colour."""
+    return SAME_COLOUR.get(word, word) in COLOURS
 
 
 def list_attribute_foils(word: str, owner: str, *, is_living: bool) -> list[str]:
@@ -188,7 +202,7 @@ def list_attribute_foils(word: str, owner: str, *, is_living: bool) -> list[str]
         owner: the object that has it, in the singular.
         is_living: whether the object is a person, an animal or a plant.
     """
-    if word in AGES and owner in CHILDREN:
+    if word in AGES | SIZES and owner in CHILDREN:
         return []
     colour = SAME_COLOUR.get(word, word)
     if colour in COLOURS:

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from caramel.crepe import noun_lists
+from caramel.crepe.attribute_kinds import NATURAL_COLOURS
 from caramel.crepe.excluded_words import is_printable
 from caramel.sources.captions.wordnet_files import HYPERNYM, HYPONYM, PartOfSpeechReader
 from caramel.sources.captions.words import SAME, get_plural
 
-FOOD, PLACE, PERSON, PLANT = 13, 15, 18, 20
+ACT, ANIMAL, BODY, FOOD, GROUP, PLACE, NATURAL, PERSON, PLANT = 4, 5, 8, 13, 14, 15, 17, 18, 20
+OWN_COLOUR = frozenset((FOOD, GROUP, PLACE, NATURAL, PERSON, PLANT, 27))  # 27: substances
 # Lexicographer files (manual page lexnames(5WN)) of what a photograph shows: animals, artifacts, parts of bodies,
 # food, natural objects, places, plants and substances. A foil is in the file of the word that it replaces.
 PHYSICAL = frozenset((5, 6, 8, FOOD, PLACE, 17, PLANT, 27))
@@ -38,7 +40,7 @@ class NounCousins:
         """
         head = self._find_head(word)
         single = self._nouns.find_singular(head)
-        if single in noun_lists.INVARIANT:
+        if single in noun_lists.INVARIANT | noun_lists.ALONE:
             return []
         if single in noun_lists.PERSONS:
             foils = list(noun_lists.PERSONS[single])
@@ -62,6 +64,20 @@ class NounCousins:
     def is_physical(self, word: str) -> bool:
         """Return whether a noun names what a photograph shows."""
         return self.is_living(word) or self._is_in_fields(self.find_single(word), PHYSICAL)
+
+    def is_activity(self, word: str) -> bool:
+        """Return whether a noun names first what people do, such as a game."""
+        entry = self._nouns.entries.get(self.find_single(word))
+        return entry is not None and any(
+            self._nouns.read_synset(sense).field == ACT for sense in entry.offsets[:1]
+        )
+
+    def may_have_colour(self, word: str, colour: str) -> bool:
+        """Return whether a thing may have a colour: artifacts any, animals few; food, plants and places have their own."""
+        single = self.find_single(word)
+        if single in noun_lists.LIVING or self._is_in_fields(single, OWN_COLOUR):
+            return False
+        return colour in NATURAL_COLOURS or not self._is_in_fields(single, frozenset((ANIMAL, BODY)))
 
     def _is_in_fields(self, single: str, fields: frozenset[int]) -> bool:
         sense = self._find_sense(single)
@@ -103,9 +119,10 @@ class NounCousins:
         if sense is None or single in noun_lists.NOT_REPLACED:
             return
         field = nouns.read_synset(sense).field
-        if (
-            field not in PHYSICAL or field == PLACE
-        ):  # a field, a park: places share neither size nor preposition
+        if field not in PHYSICAL - {
+            PLACE,
+            NATURAL,
+        }:  # places, as a park or a slope, share neither size nor preposition
             return
         for cousin in dict.fromkeys(self._iter_cousin_senses(sense)):
             synset = nouns.read_synset(cousin)

@@ -50,20 +50,22 @@ PERSONS: dict[str, tuple[str, ...]] = {
     "queen": ("king",),
 }
 
-# These have a gender that a pronoun of the caption may repeat.
-GENDERED = frozenset(PERSONS) - _split("child, kid, baby, toddler, adult, batter, pitcher, catcher")
+# These have a gender, or an age, that goes with a pronoun of the caption.
+GENDERED = frozenset(PERSONS) - _split("batter, pitcher, catcher")
 # Common nouns by use: they replace each other in most sentences. Other nouns have WordNet's cousins.
 NOUN_GROUPS = tuple(
     map(
         _split,
         (
-            "bicycle, car, motorcycle, bus, train, truck",
+            "bicycle, motorcycle",
+            "car, bus, truck",
             "airplane, helicopter",
             "fire hydrant, parking meter, stop sign, traffic light, mailbox",
-            "dog, cat, horse, sheep, cow, elephant, bear, zebra, giraffe, goat, monkey, lion",
+            "dog, cat",
+            "horse, sheep, cow, goat",
+            "elephant, bear, zebra, giraffe, monkey, lion",
             "backpack, umbrella, handbag, suitcase",
             "hat, scarf, helmet",
-            "skateboard, surfboard, snowboard",
             "frisbee, kite, ball",
             "tennis racket, baseball bat, golf club",
             "bottle, cup, vase, jar",
@@ -75,22 +77,29 @@ NOUN_GROUPS = tuple(
             "donut, cake, sandwich",
             "chair, stool, bench",
             "bed, couch",
-            "table, cabinet",
-            "laptop, camera, cell phone, printer, radio",
+            "table, shelf",
+            "laptop, printer",
+            "camera, cell phone",
             "microwave, oven, toaster, refrigerator, dishwasher",
             "sink, bathtub, toilet",
-            "clock, lamp, candle",
+            "lamp, candle",
+            "clock, calendar",
             "pillow, towel",
             "book, newspaper, letter",
             "kitchen, bathroom, bedroom, office, garage, living room",
             "restaurant, library",
             "beach, street",
             "forest, desert",
-            "house, bridge, castle, barn",
-            "shirt, jacket, dress, skirt",
+            "house, castle, barn",
+            "shirt, jacket",
+            "dress, skirt",
         ),
     )
 )
+# Nouns before "of" that say nothing about what follows.
+AMOUNTS = _split(
+    "group, bunch, pair, couple, set, row, line, pile, stack, number, herd, flock, pack, variety, collection"
+) | _split("crowd, several, dozens, rows, picture, photo, photograph, image, view, shot, close up, closeup")
 # Things that look alike, or that people call by each other's names: they do not replace each other.
 ALIKE = tuple(
     map(
@@ -195,8 +204,11 @@ NOT_REPLACED = (
 )
 # Nouns whose plural looks like their singular: which is meant, the word does not say.
 INVARIANT = _split("sheep, deer, fish, cattle, aircraft, bison, moose, swine, livestock, poultry, offspring")
+# What captions say of them fits nothing else: a train has tracks, a snowboard has snow
+ALONE = _split("train, skateboard, surfboard, snowboard, skate board, surf board, snow board, ski, shower")
 # Nouns of living beings that are in WordNet's files of groups and of the most general nouns
 LIVING = _split("person, people, group, couple, crowd, team, herd, flock, pack, family, animal, audience")
+CROWDS = _split("people, group, couple, crowd, team, family, audience")  # of persons
 # Nouns without a plural, and those that captions use so: they replace each other alone, for "a bread" is no English.
 MASS = (
     phrases.MASS

@@ -7,7 +7,8 @@ of, for, to, from, and, belonging to, made of, part of.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import itertools
+from collections.abc import Callable, Container, Sequence
 from functools import cache
 
 # Predicate -> predicates that exclude it. Verbs are in their base form, which stands for all forms.
@@ -57,16 +58,16 @@ PREPOSITIONS: dict[str, tuple[str, ...]] = {
 }
 
 VERBS: dict[str, tuple[str, ...]] = {
-    "hold": ("drop", "throw", "kick", "push"),
-    "wear": ("carry", "hold", "fold", "wash"),
-    "carry": ("drop", "throw", "kick", "push"),
+    "hold": ("drop", "throw", "reach for", "point at"),
+    "wear": ("carry", "hold", "reach for", "point at"),
+    "carry": ("drop", "throw", "reach for", "point at"),
     "eat": ("ignore", "smell", "drop", "throw"),
-    "ride": ("push", "wash", "repair", "carry"),
+    "ride": ("wash", "repair", "carry", "lead", "feed"),
     "have": ("lack",),
     "watch": ("ignore", "turn away from", "hide from", "run from"),
     "look at": ("ignore", "turn away from", "hide from", "run from"),
     "face": ("turn away from",),
-    "use": ("ignore", "repair", "drop", "throw"),
+    "use": ("ignore", "repair", "drop", "reach for"),
     "cover": ("surround", "support", "avoid", "reveal"),
     "pull": ("push",),
     "push": ("pull",),
@@ -92,11 +93,11 @@ VERBS: dict[str, tuple[str, ...]] = {
     "lean on": ("stand away from",),
     "lean against": ("stand away from",),
     "walk with": ("walk away from", "run from"),
-    "sit": ("stand", "lie", "jump", "run"),
-    "stand": ("sit", "lie", "jump", "run"),
-    "lie": ("stand", "sit", "jump", "run"),
-    "lay": ("stand", "sit", "jump", "run"),
-    "walk": ("sit", "lie", "sleep", "kneel"),
+    "sit": ("stand", "lie"),
+    "stand": ("sit", "lie"),
+    "lie": ("stand", "sit"),
+    "lay": ("stand", "sit"),
+    "walk": ("sit", "lie", "stand"),
     "run": ("sit", "lie"),
     "sleep": ("stand", "jump"),
     "jump": ("sit", "lie"),
@@ -108,6 +109,8 @@ VERBS: dict[str, tuple[str, ...]] = {
 
 # These keep their preposition: "sitting on" becomes "standing on".
 INTRANSITIVE = frozenset(("sit", "stand", "lie", "lay", "walk", "run", "sleep", "jump", "graze", "swim"))
+
+ONLY_UPRIGHT = frozenset(("at", "with", "in front of", "behind", "around"))  # nobody lies at a desk
 
 FIXED: dict[str, tuple[str, ...]] = {  # participles that no subject does
     "parked": ("driving", "moving", "burning", "racing"),
@@ -126,6 +129,7 @@ FIXED: dict[str, tuple[str, ...]] = {  # participles that no subject does
     "growing on": ("lying under", "hanging under", "far from", "removed from"),
 }
 
+HAVING = frozenset(("has", "with", "have", "having"))
 # Predicates that say the same of two objects, at least in part.
 SAME_PREDICATES: tuple[frozenset[str], ...] = (
     frozenset(("beside", "next to", "near", "by", "close to", "alongside", "against")),
@@ -133,7 +137,7 @@ SAME_PREDICATES: tuple[frozenset[str], ...] = (
     frozenset(("on", "on top of", "above", "over")),
     frozenset(("in", "inside", "inside of", "into")),
     frozenset(("outside", "outside of", "out of", "off")),
-    frozenset(("has", "with", "have", "having")),
+    HAVING,
 )
 INSIDE, ON_TOP = frozenset(("in", "inside", "inside of")), frozenset(("on", "on top of"))
 SLOPES = frozenset(("up", "down"))
@@ -141,7 +145,13 @@ MOTION = frozenset(("up", "down", "across", "along", "toward", "towards"))
 DOUBLED = frozenset(("hit", "pet", "cut", "sit", "run", "swim", "drop", "omit"))  # "hitting"
 
 
-def list_contraries(predicate: str, protected: Container[str] = (), *, has_posture: bool = True) -> list[str]:
+def list_contraries(
+    predicate: str,
+    protected: Container[str] = (),
+    *,
+    has_posture: bool = True,
+    can_say: Callable[[str], bool] = lambda contrary: True,
+) -> list[str]:
     """Return the predicates that exclude one, in a fixed order; none if the lists do not know it.
 
     "sitting on" has "standing on" and "sitting under". A predicate of several words is replaced as a whole.
@@ -150,19 +160,47 @@ def list_contraries(predicate: str, protected: Container[str] = (), *, has_postu
         predicate: a preposition, or a verb, alone or with a preposition.
         protected: prepositions that have no contrary here, such as "on" before a street.
         has_posture: whether the subject sits, stands or lies in earnest: a church stands and sits.
+        can_say: whether a contrary fits the ends; it gets verbs in their base form.
     """
     if predicate in PREPOSITIONS or predicate in FIXED:
-        return list(FIXED.get(predicate) or _list_prepositions(predicate, protected))
+        return list(filter(can_say, FIXED.get(predicate) or _list_prepositions(predicate, protected)))
     first, _, rest = predicate.partition(" ")
     contraries = [f"{other} {rest}" for other in FIXED.get(first, ())] if rest else []
     if first in _list_forms():
         verb, form = _list_forms()[first]
         whole = f"{verb} {rest}" if rest else verb
         if whole in VERBS and whole not in INTRANSITIVE:  # "walking a dog" has no contrary here
-            return [_build_phrase_form(other, form) for other in VERBS[whole]]
+            return [_build_phrase_form(other, form) for other in VERBS[whole] if can_say(other)]
         if verb in INTRANSITIVE and has_posture and rest in PREPOSITIONS and rest not in MOTION:
-            contraries += [f"{_build_phrase_form(other, form)} {rest}" for other in VERBS[verb]]
-    return contraries + [f"{first} {other}" for other in _list_prepositions(rest, protected)]
+            contraries += [
+                f"{_build_phrase_form(other, form)} {rest}"
+                for other in VERBS[verb]
+                if can_say(other) and not (other == "lie" and rest in ONLY_UPRIGHT)
+            ]
+    prepositions = _list_prepositions(rest, protected) if has_posture_verb(predicate) else ()
+    return contraries + [f"{first} {other}" for other in prepositions if can_say(other)]
+
+
+def find_verb(predicate: str) -> str | None:
+    """Return the base form of a predicate's verb, with its preposition if ``VERBS`` has both; None if it has no verb.
+
+    The predicates of ``FIXED`` have none.
+    """
+    first, _, rest = predicate.partition(" ")
+    verb = _list_forms().get(first, (None, 0))[0]
+    if predicate in FIXED or predicate in PREPOSITIONS or verb is None:
+        return None
+    whole = f"{verb} {rest}" if rest else verb
+    return whole if whole in VERBS or whole in _list_contrary_verbs() else verb
+
+
+def has_posture_verb(predicate: str) -> bool:
+    """Return whether a predicate says how and where its subject is, as "sitting on" and "parked near" do."""
+    first, _, rest = predicate.partition(" ")
+    verb = _list_forms().get(first, (first, 0))[0]
+    return rest in PREPOSITIONS and (
+        verb in INTRANSITIVE or first in ("parked", "seated", "placed", "located")
+    )
 
 
 def _list_prepositions(preposition: str, protected: Container[str]) -> Sequence[str]:
@@ -170,9 +208,15 @@ def _list_prepositions(preposition: str, protected: Container[str]) -> Sequence[
 
 
 @cache
+def _list_contrary_verbs() -> frozenset[str]:
+    """Return the verbs that replace others, in their base form."""
+    return frozenset(itertools.chain.from_iterable(VERBS.values()))
+
+
+@cache
 def _list_forms() -> dict[str, tuple[str, int]]:
     """Return form of a verb -> (its base form, number of the form)."""
-    verbs = dict.fromkeys(verb.partition(" ")[0] for verb in VERBS)
+    verbs = dict.fromkeys(verb.partition(" ")[0] for verb in (*VERBS, *sorted(_list_contrary_verbs())))
     return {form: (verb, number) for verb in verbs for number, form in enumerate(_build_verb_forms(verb))}
 
 

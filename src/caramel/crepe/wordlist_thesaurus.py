@@ -12,7 +12,13 @@ from caramel.sources.captions import words
 class WordListThesaurus:
     """A thesaurus in which words of one group of the lists exclude each other."""
 
-    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
+    def list_foils(
+        self,
+        atom_type: AtomType,
+        word: str,
+        owners: tuple[str, ...] = (),
+        relations: tuple[tuple[str, str, str], ...] = (),
+    ) -> list[str]:
         """Return the other words of the word's group; for a relation, the one that excludes it."""
         if atom_type == "rel":
             return [words.CONTRARY[word]] if word in words.CONTRARY else []

@@ -6,8 +6,17 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
 from caramel.crepe import noun_lists
-from caramel.crepe.attribute_kinds import AGES, list_attribute_foils, may_be_called
+from caramel.crepe.attribute_kinds import (
+    AGES,
+    COMMON_ATTRIBUTES,
+    SIZES,
+    UNREPLACED,
+    is_colour,
+    list_attribute_foils,
+    may_be_called,
+)
 from caramel.crepe.excluded_words import is_printable
+from caramel.crepe.foil_fits import Meaning, can_say, may_replace_noun
 from caramel.crepe.noun_cousins import NounCousins, list_closure
 from caramel.crepe.predicate_contraries import (
     INSIDE,
@@ -19,6 +28,8 @@ from caramel.crepe.predicate_contraries import (
 )
 from caramel.interfaces.scene_graph import Atom, AtomType
 from caramel.sources.captions.wordnet_files import ANTONYM, PartOfSpeechReader, open_wordnet
+
+GROWN = frozenset(("adult", "adults"))  # nobody says "a little adult"
 
 
 class WordNetThesaurus:
@@ -33,16 +44,32 @@ class WordNetThesaurus:
         self._known = None if atoms is None else {word for atom_type, word in atoms if atom_type == "obj"}
 
     @lru_cache(262_144)  # noqa: B019  (a thesaurus lives as long as the program)
-    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
+    def list_foils(
+        self,
+        atom_type: AtomType,
+        word: str,
+        owners: tuple[str, ...] = (),
+        relations: tuple[tuple[str, str, str], ...] = (),
+    ) -> list[str]:
         """Return the words that can replace a word and are false where it is true."""
         if atom_type == "rel":
             return self._list_contraries(word, owners)
         if atom_type == "att":
             owner = next(iter(owners), "")
             is_living = self._cousins.is_living(owner)
+            if is_colour(word):
+                colours = list_attribute_foils(word, owner, is_living=is_living)
+                return [colour for colour in colours if self._cousins.may_have_colour(owner, colour)]
             foils = list_attribute_foils(word, self._cousins.find_single(owner), is_living=is_living)
-            return foils or (list(self._iter_antonyms(word)) if word not in AGES else [])
-        return [foil for foil in self._cousins.list_foils(word) if self._known is None or foil in self._known]
+            return foils or (list(self._iter_antonyms(word)) if word not in AGES | SIZES | UNREPLACED else [])
+        if not may_replace_noun(relations, self._find_meaning(word), COMMON_ATTRIBUTES):
+            return []
+        has_attribute = any(predicate == "is" for _, predicate, _ in relations)
+        return [
+            foil
+            for foil in self._cousins.list_foils(word)
+            if (self._known is None or foil in self._known) and not (has_attribute and foil in GROWN)
+        ]
 
     def _list_contraries(self, predicate: str, owners: tuple[str, ...]) -> list[str]:
         if not owners:
@@ -51,7 +78,18 @@ class WordNetThesaurus:
         if other in noun_lists.NOT_REPLACED or not self._cousins.is_physical(other):
             return []
         protected = self._list_protected_prepositions(other)
-        return list_contraries(predicate, protected, has_posture=self._cousins.is_living(subject))
+        ends = (self._find_meaning(subject), self._find_meaning(other))
+        return list_contraries(
+            predicate,
+            protected,
+            has_posture=ends[0].is_living,
+            can_say=lambda contrary: can_say(contrary, *ends),
+        )
+
+    def _find_meaning(self, noun: str) -> Meaning:
+        names = self._cousins.list_hypernyms(noun)
+        is_person = "person" in names or bool(names & noun_lists.CROWDS)
+        return Meaning(names, self._cousins.is_living(noun), is_person, self._cousins.is_activity(noun))
 
     @lru_cache(1_048_576)  # noqa: B019
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:

@@ -115,7 +115,13 @@ def select_pair_relations(graph: SceneGraph, rng: np.random.Generator) -> SceneG
 class WorldThesaurus:
     """The words of the world: words of one kind exclude each other, and there are no synonyms."""
 
-    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
+    def list_foils(
+        self,
+        atom_type: AtomType,
+        word: str,
+        owners: tuple[str, ...] = (),
+        relations: tuple[tuple[str, str, str], ...] = (),
+    ) -> list[str]:
         """Return the other words of the word's kind."""
         groups: dict[AtomType, list[Sequence[str]]] = {
             "obj": [NOUNS],

@@ -6,8 +6,10 @@ CLIP_TROHN-Img. The training is that of ``synthetic_probe``, with the published 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -237,12 +239,14 @@ def _find_checkpoint(target: str, spec: str, store: Path) -> Path:
     """Return the folder of a checkpoint; a model by name, or in a file, is written into the store first."""
     if Path(target).is_dir():
         return Path(target)
-    folder = store / "checkpoints" / hash_content(spec)[:32]
+    folder = store / "checkpoints" / hashlib.sha256(hash_content(spec).encode()).hexdigest()[:32]
     if not folder.exists():
-        partial = folder.with_name(f".{folder.name}")
-        try:
-            adopt_pretrained(pretrained=target, out=partial)
-        except BackendError as error:
-            raise BackendError(str(error).replace("pretrain.pretrained", "--model")) from error
-        partial.rename(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as partial:
+            try:
+                adopt_pretrained(pretrained=target, out=Path(partial, "checkpoint"))
+            except BackendError as error:
+                raise BackendError(str(error).replace("pretrain.pretrained", "--model")) from error
+            with contextlib.suppress(FileExistsError):  # another process was faster, with equal weights
+                Path(partial, "checkpoint").rename(folder)
     return folder

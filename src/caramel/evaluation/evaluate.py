@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,8 @@ from caramel.interfaces.settings import Compute, Execution, Executor
 from caramel.models.devices import get_gpus_per_worker, resolve_device
 from caramel.models.embedding_cache import check_stores
 from caramel.models.specs import get_family, hash_content, open_model, parse_spec
-from caramel.registry import BENCHMARKS
+from caramel.plugins import PLUGINS_TAG, Plugin, format_plugins
+from caramel.registry import BENCHMARKS, BLIND, FAMILIES, SCORERS
 from caramel.runtime.mlflow import tracking
 from caramel.runtime.mlflow.server import require_server
 from caramel.runtime.ray import sharded_map, trials
@@ -33,6 +34,7 @@ from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.utils.resampling import Bootstrap
 
+MOST_TASKS = 64  # benchmarks that a process keeps at once
 TRIAL_TABLES = {  # tables of a trial: metrics, and one of the other two
     "similarities.parquet": SIMILARITIES,
     "answers.parquet": ANSWERS,
@@ -47,6 +49,7 @@ class Evaluation(NamedTuple):
     answers: pd.DataFrame  # table ``answers``, for models that answer in words
     metrics: pd.DataFrame  # table ``metrics``
     rejects: pd.DataFrame  # table ``rejects``: rows of the benchmarks' files that define no query
+    plugins: list[Plugin]  # benchmarks, model families and scorers of other packages
 
 
 def run_evaluation(
@@ -107,6 +110,7 @@ def run_evaluation(
     if of_trials == "ray":
         check_stores(store, {compute_model_code_version(model) for model in models})
     order = take_turns(len(models), len(sources), trials.count_at_once(gpus))
+    _read_items.cache_clear()  # an earlier evaluation of this process may have read other benchmarks
     results = trials.tune_grid(
         evaluate_model,
         [points[entry] for entry in order],
@@ -130,7 +134,6 @@ def run_evaluation(
             "store": os.path.realpath(store),
         },
     )
-    _read_items.cache_clear()
     in_turn = dict(zip(order, results, strict=True))
     folders = [in_turn[entry].folder for entry in range(len(points))]
     scored, answered, judged = (
@@ -139,7 +142,8 @@ def run_evaluation(
         )
         for name, table in TRIAL_TABLES.items()
     )
-    return Evaluation(scored, answered, judged, rejects)
+    plugins = _list_plugins(models, [source.benchmark for source in sources])
+    return Evaluation(scored, answered, judged, rejects, plugins)
 
 
 def take_turns(models: int, sources: int, at_once: int) -> list[int]:
@@ -218,12 +222,23 @@ def evaluate_model(
     return {**select_overall_metrics(metrics), "failed": failed}
 
 
-@cache  # a worker scores one model after the other on all benchmarks; cleared when the evaluation ends
+@lru_cache(MOST_TASKS)  # a worker scores one model after the other on all benchmarks
 def _read_items(source: str, content: str, limit: int | None, with_images: bool) -> tuple[Task, list[bytes]]:
     """Return the scorable task of a source (JSON) and its image keys; ``content`` is the hash in the trial's point."""
     where = BenchmarkSource(**json.loads(source))
     task = select_scorable(read_task(where, limit), where, with_images)
     return task, list_image_keys(task, with_images)
+
+
+def _list_plugins(models: Sequence[str], benchmarks: Sequence[str]) -> list[Plugin]:
+    """Return the benchmarks, families of models and blind scorers of other packages that are used."""
+    specs = [parse_spec(model) for model in models]
+    scorers = [spec.target.partition(":")[0] for spec in specs if spec.family == BLIND]
+    return [
+        *BENCHMARKS.select_plugins(benchmarks),
+        *FAMILIES.select_plugins(spec.family for spec in specs),
+        *SCORERS.select_plugins(scorers),
+    ]
 
 
 def _plan_run(
@@ -245,12 +260,18 @@ def _plan_run(
         **source.options,
         **{name: point["tags"][name] for name in ("variant", "seed") if name in point["tags"]},
     }
+    plugins = format_plugins(_list_plugins([point["model"]], [source.benchmark]))
     return tracking.plan_run(
         f"evaluate {parse_spec(point['model']).name}{of_what}",
         key=sharded_map.compute_fingerprint(__name__, trial),
         params=params,
         data=source.dvc,
-        tags={"stage": "evaluate", "benchmark": source.benchmark, **point["tags"]},
+        tags={
+            "stage": "evaluate",
+            "benchmark": source.benchmark,
+            **({PLUGINS_TAG: plugins} if plugins else {}),
+            **point["tags"],
+        },
     )
 
 

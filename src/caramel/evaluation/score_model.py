@@ -144,7 +144,9 @@ def score_model(
     )
     if out is not None:
         answers = build_frame(ANSWERS, [])
-        run_files.write_run(out, rows, answers, result.metrics, build_rejects(on.task, on.benchmark.name))
+        rejects = build_rejects(on.task, on.benchmark.name)
+        plugins = BENCHMARKS.select_plugins([on.benchmark.name])
+        run_files.write_run(out, rows, answers, result.metrics, rejects, plugins)
     return result
 
 

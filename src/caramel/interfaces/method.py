@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 
 Joins = Callable[[str, str, np.random.Generator], str | None]
+ListPhrases = Callable[[str], list[str]]
+FindUnit = Callable[[str, str], tuple[str, str]]
 Pairing = Literal["own", "other", "apart"]
 
 
@@ -42,6 +44,9 @@ class Features:
         words: (n, 1 + K, L, d), tokens of the captions, followed by those of their negatives, like
             ``patches``.
         is_word: (n, 1 + K, L) booleans: neither start token nor padding.
+        phrases: (n, P, d), phrases of the captions.
+        phrase_mask: (n, P) booleans: which phrases a row has; the others may hold any finite values.
+        foils: (n, P, d), a false counterpart of each phrase.
         teacher: the same features of the teacher, without gradient.
         state: tensor that the method carries from step to step.
     """
@@ -61,6 +66,9 @@ class Features:
     patches: torch.Tensor | None = None
     words: torch.Tensor | None = None
     is_word: torch.Tensor | None = None
+    phrases: torch.Tensor | None = None
+    phrase_mask: torch.Tensor | None = None
+    foils: torch.Tensor | None = None
     teacher: Features | None = None
     state: torch.Tensor | None = None
 
@@ -101,6 +109,11 @@ class Method:
         joins: if every other step joins each row with one of another image (their images side by side, and
             their captions in both orders as caption and paraphrase): returns the negative of two captions in
             that order, or None if there is none.
+        phrases: if it uses phrases of captions: returns those of a caption, in order.
+        most_phrases: number of phrases of a caption that it uses, the first ones.
+        units: if it uses phrases that negatives change: returns the unit of a caption and the foil of its
+            negative, for each of a row's negatives.
+        patches: whether it uses patches.
         parts: whether it uses patches and words.
         bias: whether its logits have a bias.
         teacher: decay of the moving average of weights that is the teacher, in [0, 1]; None: no teacher.
@@ -120,6 +133,10 @@ class Method:
     neighbours: int = 0
     paraphrases: bool = False
     joins: Joins | None = None
+    phrases: ListPhrases | None = None
+    most_phrases: int = 0
+    units: FindUnit | None = None
+    patches: bool = False
     parts: bool = False
     bias: bool = False
     teacher: float | None = None

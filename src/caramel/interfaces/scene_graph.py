@@ -127,12 +127,19 @@ class GraphParserSpec:
 class Thesaurus(Protocol):
     """Knows which words exclude each other, and which have the same or a more general meaning."""
 
-    def list_foils(self, atom_type: AtomType, word: str, owners: tuple[str, ...] = ()) -> list[str]:
+    def list_foils(
+        self,
+        atom_type: AtomType,
+        word: str,
+        owners: tuple[str, ...] = (),
+        relations: tuple[tuple[str, str, str], ...] = (),
+    ) -> list[str]:
         """Return the words that can replace a word and are false where it is true, in a fixed order.
 
         ``owners`` names the object that has the attribute, or the two ends of the relation, if they are known:
-        the contrary of short hair is long hair, and that of a short man a tall man. The caller must not change
-        the list.
+        the contrary of short hair is long hair, and that of a short man a tall man. ``relations`` are those of an
+        object: subject, predicate and object, with the empty word for itself, and "is" before an attribute. The
+        caller must not change the list.
         """
         ...
 

@@ -10,6 +10,7 @@ import re
 import secrets
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -249,11 +250,14 @@ def forbid_overwriting_inputs(written: Iterable[Path], read: Iterable[Path]) -> 
     as a file through a link, is also reported here, before any work is done.
 
     Raises:
-        ConfigError: an output would overwrite an input; see also ``check_target``.
+        ConfigError: an output would overwrite an input or another output; see also ``check_target``.
     """
     sources = [path for path in read if path.exists()]
     written = [*written]
     targets = {Path(os.path.realpath(target)): target for target in written}  # also handles a cycle of links
+    if len(targets) < len(written):
+        same = next(path for path, times in Counter(map(os.path.realpath, written)).items() if times > 1)
+        raise ConfigError(f"Two outputs are to be written to {same!r}. Give each a path of its own.")
     for whole, target in targets.items():
         for source in sources:
             if whole.exists() and whole.samefile(source):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from caramel.errors import BackendError, ResourceError
+from caramel.errors import BackendError, ModelMemoryError
 from caramel.models.devices import is_out_of_memory
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def run_in_batches(
                     coming = following
                 continue
             if stop - start == 1:
-                raise ResourceError(
+                raise ModelMemoryError(
                     f"Not even one item fits into the memory of {device!r}. Free it, or use "
                     f"--precision bf16 or a smaller model."
                 )

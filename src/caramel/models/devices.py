@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from caramel.errors import BackendError, ResourceError
+from caramel.errors import BackendError, ModelMemoryError
 
 if TYPE_CHECKING:
     import torch
@@ -152,14 +152,14 @@ def translate_memory_errors(what: str, device: str, cure: str) -> Iterator[None]
         cure: end of the message.
 
     Raises:
-        ResourceError: there is not enough memory.
+        ModelMemoryError: there is not enough memory.
     """
     try:
         yield
     except RuntimeError as error:  # torch.OutOfMemoryError is one, and the CPU allocator has none of its own
         if not is_out_of_memory(error):
             raise
-        raise ResourceError(
+        raise ModelMemoryError(
             f"{what} does not fit into the memory of {device!r}: {_format_error(error)}. {cure}"
         ) from error
 

@@ -133,11 +133,14 @@ def get_family(text: str) -> Family:
 
 
 def format_families_help() -> list[str]:
-    """Return a line of help for each family: the form of its spec, and its models."""
-    families = [FAMILIES[name] for name in FAMILIES]
+    """Return a line of help for each family: the form of its spec, and its models; of a plugin's, the package."""
+    families = [FAMILIES[name] for name in FAMILIES.targets]
     specs = [f"{family.name}:{family.target}" for family in families]
     width = max(map(len, specs))
-    return [f"{spec:{width}}  {family.help}" for spec, family in zip(specs, families, strict=True)]
+    lines = [f"{spec:{width}}  {family.help}" for spec, family in zip(specs, families, strict=True)]
+    return lines + [
+        f"{plugin.name + ':…':{width}}  models of {plugin}" for plugin in FAMILIES.plugins.values()
+    ]
 
 
 def hash_content(text: str) -> str:

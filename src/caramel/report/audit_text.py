@@ -13,7 +13,7 @@ from caramel.benchmarks.ceilings.ceilings import compute_skill
 from caramel.blind.image.attack import FEWEST
 from caramel.blind.image.shortcuts import ImageShortcuts
 from caramel.blind.text.attack import BEST
-from caramel.report.sections.ceiling_section import iter_ceiling_lines
+from caramel.report.sections.ceiling_section import BOUND_NOTE, is_exact, iter_ceiling_lines, mark_bound
 from caramel.report.terminal import align_columns, format_inline
 from caramel.utils.stats import LEAST_GUESS_P, format_p
 
@@ -102,7 +102,8 @@ def _format_ceilings(result: Audit, beside: Mapping[str, float], beside_name: st
     lines = [["ceiling", "class", *subsets]]
     for line in iter_ceiling_lines(records):
         values = [line.by_subset[s]["ceiling"] if s in line.by_subset else float("nan") for s in subsets]
-        lines.append([line.metric, line.model_class, *map(_format_share, values)])
+        marks = [is_exact(line.by_subset.get(s, {})) for s in subsets]
+        lines.append([line.metric, line.model_class, *map(mark_bound, map(_format_share, values), marks)])
         scores = [beside.get(s, float("nan")) for s in subsets]
         if line.metric == "accuracy" and beside:
             skill = compute_skill(np.array(scores), np.array(values))
@@ -110,6 +111,7 @@ def _format_ceilings(result: Audit, beside: Mapping[str, float], beside_name: st
                 lines.append([f"  skill of {beside_name.partition(',')[0]}", "", *map(_format_share, skill)])
     return [
         "Ceilings in per cent: the most that any model of a class reaches; skill: (score - ceiling) / (1 - ceiling)",
+        *([] if all(map(is_exact, records)) else [BOUND_NOTE]),
         "",
         align_columns(lines),
     ]

@@ -30,6 +30,7 @@ from caramel.report.table_lines import (
     build_rank_lines,
     build_skill_lines,
     format_class_notes,
+    format_unranked_notes,
 )
 from caramel.report.table_styles import Grid, TableCell, TableLine
 from caramel.report.whole_sets import read_published_sizes
@@ -151,12 +152,14 @@ def build_paper_table(
             further_lines += build_skill_lines(ceilings, shares, additions.skill, columns, digits)
         further_notes += format_class_notes(ceilings)
     if additions.ranks:
-        further_lines += build_rank_lines(_compute_ranks(scores, rows, benchmark, bootstrap.seed), columns)
+        ranks = _compute_ranks(scores, rows, benchmark, bootstrap.seed)
+        further_lines += build_rank_lines(ranks, columns)
         sized = {c: n for c in columns if c[0] not in (MACRO, *benchmark.means) for n in counts[c]}
         further_lines += build_published_rank_lines(
             _read_line_values(published_lines, columns), sized, columns, rounding=ROUNDING
         )
         further_notes += [RANK_NOTE, *([PUBLISHED_RANK_NOTE] if published_lines else [])]
+        further_notes += format_unranked_notes(ranks, rows, columns)
     return Grid(
         tuple(columns),
         (tuple(first), tuple(lines), tuple(published_lines), tuple(further_lines)),

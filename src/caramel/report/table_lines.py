@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 from caramel.benchmarks.ceilings.ceilings import compute_skill
 from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES
+from caramel.report.sections.ceiling_section import BOUND_NOTE, mark_bound
 from caramel.report.table_styles import TableCell, TableLine
 from caramel.utils.rank_sets import compute_rank_bounds, find_published_order, group_ties
 
@@ -50,8 +51,15 @@ NO_ADDITIONS = Additions()
 
 def build_ceiling_lines(ceilings: pd.DataFrame, columns: Sequence[Column], digits: int) -> list[TableLine]:
     """Return a line of ceilings for each class."""
+    exact = ceilings.set_index(["model_class", "subset", "metric"])["exact"].to_dict()
     return [
-        TableLine(f"Ceiling {name}", tuple(_format_share(values.get(c), digits) for c in columns))
+        TableLine(
+            f"Ceiling {name}",
+            tuple(
+                TableCell(mark_bound(_format_share(values.get(c), digits).text, exact.get((name, *c), True)))
+                for c in columns
+            ),
+        )
         for name, values in _iter_classes(ceilings)
     ]
 
@@ -80,6 +88,21 @@ def build_rank_lines(ranks: pd.DataFrame, columns: Sequence[Column]) -> list[Tab
         }
         lines.append(TableLine(f"Rank of {model}", tuple(TableCell(cells.get(c, "–")) for c in columns)))
     return lines
+
+
+def format_unranked_notes(ranks: pd.DataFrame, models: Iterable[str], columns: Iterable[Column]) -> list[str]:
+    """Return a note for each model that lacks ranks in some of the columns in which others have ranks."""
+    ranked: dict[Column, set[str]] = {}
+    for row in ranks.to_dict("records"):
+        ranked.setdefault((row["subset"], row["metric"]), set()).add(row["model"])
+    notes = []
+    for model in models:
+        lacking = [" ".join(c) for c in dict.fromkeys(columns) if c in ranked and model not in ranked[c]]
+        if lacking:
+            notes.append(
+                f"Not ranked: {model} has no score in {', '.join(lacking)}; the others are ranked without it."
+            )
+    return notes
 
 
 def build_published_rank_lines(
@@ -113,7 +136,8 @@ def format_class_notes(ceilings: pd.DataFrame) -> list[str]:
     """Return what the models of each class see, and what skill is."""
     names = dict.fromkeys(ceilings["model_class"])
     classes = "; ".join(f"{name} sees {MODEL_CLASSES[name].doc}" for name in names)
-    return [CEILING_NOTE.format(classes=classes), SKILL_NOTE]
+    bound = [] if ceilings["exact"].all() else [BOUND_NOTE]
+    return [CEILING_NOTE.format(classes=classes), SKILL_NOTE, *bound]
 
 
 def _iter_classes(ceilings: pd.DataFrame) -> Iterator[tuple[str, dict[Column, float]]]:

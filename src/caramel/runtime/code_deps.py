@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from caramel import registry
+from caramel.plugins import Plugin
 from caramel.registry import Registry
 
 # Modules, and whole rooms, whose code no result depends on.
@@ -37,6 +38,7 @@ INFRASTRUCTURE = frozenset(
         "io.output_paths",
         "io.regular_files",
         "io.safe_yaml",
+        "plugins",
         "registry",
         "runtime",
     }
@@ -87,23 +89,46 @@ def find_dependencies(
         only: type of backend -> the one backend of that type to follow; all backends of other types are
             followed.
     """
-    dependencies: set[str] = set()
-    visited: set[str] = set()
+    modules = filter(package.is_tracked, _find_names(starts, package, only or {}))
+    return {module for module in modules if not is_bare(package.find_file(module))}
+
+
+def find_reached_plugins(
+    starts: Iterable[Path], package: Package = CARAMEL, only: Mapping[str, str] | None = None
+) -> list[Plugin]:
+    """Return the installed backends of other packages that some files reach; arguments as in ``find_dependencies``.
+
+    As for the package's own backends, code that mentions a table reaches all of them.
+    """
+    if not any(table.plugins for table in package.tables.values()):
+        return []
+    only = only or {}
+    names = _find_names(starts, package, only)
+    prefix = f"{package.name}.{REGISTRY}."
+    tables = [table for name, table in package.tables.items() if {prefix + name, f"{prefix}*"} & names]
+    return [
+        plugin
+        for table in tables
+        for plugin in table.plugins.values()
+        if only.get(table.name, plugin.name) == plugin.name
+    ]
+
+
+def _find_names(starts: Iterable[Path], package: Package, only: Mapping[str, str]) -> set[str]:
+    """Return all dotted names that some files, and the tracked modules that they reach, import."""
+    names: set[str] = set()
     open_ = list(starts)
     while open_:
-        named = {*_iter_imports(open_.pop(), package, only or {})} - visited
-        visited |= named
-        for module in filter(package.is_tracked, named):
-            dependencies.add(module)
-            file = package.find_file(module)
-            assert file is not None
-            open_.append(file)
-    return {module for module in dependencies if not is_bare(package.find_file(module))}
+        new = {*_iter_imports(open_.pop(), package, only)} - names
+        names |= new
+        files = map(package.find_file, filter(package.is_tracked, new))
+        open_ += [file for file in files if file is not None]
+    return names
 
 
 @functools.cache
 def compute_code_version(module: str, **only: str) -> str:
-    """Return a hash of all code of caramel that a loaded module's results depend on, including its own.
+    """Return a hash of all code that a loaded module's results depend on: caramel's, including its own, and plugins'.
 
     Args:
         module: name of the module, or of a script: ``__main__``.
@@ -115,6 +140,8 @@ def compute_code_version(module: str, **only: str) -> str:
     for name, file in sorted(files.items()):
         assert file is not None
         digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
+    for plugin in find_reached_plugins([start], only=only):
+        digest.update(plugin.hash_code().encode())
     return digest.hexdigest()
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
+from typing import Literal
+
+from caramel.errors import escape_unprintable, redact_secrets
 
 # No telemetry, and no waiting for a network that may be missing. To use a model of the hub, the user
 # sets HF_HUB_OFFLINE=0.
@@ -30,6 +34,15 @@ QUIET = {
 }
 
 
+LogLevel = Literal["debug", "info", "warning", "error"]
+# Variables by which libraries take the level of their messages.
+LEVEL_VARIABLES = (
+    "TRANSFORMERS_VERBOSITY",
+    "DIFFUSERS_VERBOSITY",
+    "HF_HUB_VERBOSITY",
+    "MLFLOW_LOGGING_LEVEL",
+)
+
 # Number of new objects before a garbage collection, and of young collections before an older one. With
 # Python's own values (700, 10, 10) the collections take an eighth of the import time of PyTorch and
 # open_clip.
@@ -47,6 +60,25 @@ def be_quiet() -> None:
 def collect_seldom() -> None:
     """Make garbage collections rarer: for caramel's own processes, before heavy imports."""
     gc.set_threshold(*SELDOM)
+
+
+class _RedactingFormatter(logging.Formatter):
+    """Hides passwords in addresses and escapes control characters, as ``cli.output.echo`` does."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escape_unprintable(redact_secrets(super().format(record)))
+
+
+def set_log_level(level: LogLevel) -> None:
+    """Print the log messages of all libraries from a level up to stderr, here and in child processes.
+
+    Some libraries take their level only from an environment variable.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(_RedactingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+    for name in LEVEL_VARIABLES:
+        os.environ[name] = level.upper() if name.startswith("MLFLOW") else level
 
 
 def get_forwarded_variables() -> dict[str, str]:

@@ -20,11 +20,12 @@ from typing import NoReturn
 from filelock import FileLock, Timeout
 
 from caramel.config.schema import Config, load_config
-from caramel.config.validate import check_names
+from caramel.config.validate import check_names, list_named_plugins
 from caramel.errors import CaramelError, ResourceError, escape_unprintable, redact_secrets
 from caramel.io.disk_space import explain_disk_error, require_writable
 from caramel.io.files import remove_temporaries, write_text
 from caramel.io.regular_files import append_plain, require_plain
+from caramel.plugins import PLUGINS_VARIABLE, format_plugins
 from caramel.runtime import code_manifest
 from caramel.runtime.environment import be_quiet, collect_seldom
 from caramel.runtime.mlflow.server import NAME, require_server
@@ -89,6 +90,8 @@ def run_stage(
         )  # first, because after an upgrade the params may lack new keys
         config = load_config()
         check_names(config)
+        if plugins := format_plugins(list_named_plugins(config)):
+            os.environ[PLUGINS_VARIABLE] = plugins  # the tracked runs of the stage name them
         require_writable(list_output_folders(config))
         require_server()
         if config.run.executor == "ray":

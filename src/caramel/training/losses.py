@@ -23,6 +23,7 @@ def contrastive_cross_entropy(
     key_mask: torch.Tensor,
     negatives: torch.Tensor | None = None,
     negative_mask: torch.Tensor | None = None,
+    own_negatives: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Return X(queries → keys ⊕ negatives), a scalar; 0 if no row has a loss.
 
@@ -34,6 +35,7 @@ def contrastive_cross_entropy(
             loss.
         negatives: (…, d), further columns of every query.
         negative_mask: (…) booleans: which negatives are available.
+        own_negatives: (n, d); row i is a further column of query i alone.
     """
     import torch
     from torch.nn.functional import cross_entropy
@@ -45,6 +47,8 @@ def contrastive_cross_entropy(
         assert negative_mask is not None
         further = scale * queries @ negatives.flatten(0, -2).T
         logits = torch.cat([logits, further.masked_fill(~negative_mask.flatten(), -torch.inf)], 1)
+    if own_negatives is not None:
+        logits = torch.cat([logits, scale * (queries * own_negatives).sum(1, keepdim=True)], 1)
     losses = cross_entropy(logits, target, reduction="none")
     return (losses * rows).sum() / rows.sum().clamp(min=1)
 
@@ -90,6 +94,21 @@ def negclip_loss(encoded: Features) -> torch.Tensor:
     return hard_negative_clip_loss(
         encoded.image_features, encoded.text_features, encoded.logit_scale, key_mask, negatives, negative_mask
     )
+
+
+def compute_sigmoid_loss(encoded: Features) -> torch.Tensor:
+    """Return −(1/n) Σ_ij ln σ(z_ij (s x_i·y_j + b)) with z = 1 on the diagonal and −1 elsewhere.
+
+    Pairs of different rows of one image are left out.
+    """
+    import torch
+    from torch.nn.functional import logsigmoid
+
+    assert encoded.logit_bias is not None
+    n = len(encoded.image_features)
+    logits = encoded.logit_scale * encoded.image_features @ encoded.text_features.T + encoded.logit_bias
+    signs = 2 * torch.eye(n, device=logits.device, dtype=logits.dtype) - 1
+    return -(logsigmoid(signs * logits) * distinct_image_mask(encoded.image_ids)).sum() / n
 
 
 def get_negatives(encoded: Features) -> tuple[torch.Tensor, torch.Tensor]:

@@ -170,11 +170,12 @@ def check_data(
     methods = [METHODS[variant] for variant in variants]
     for method in methods:
         check_rows(train_rows if unit == "pairs" else select_usable_rows(train_rows, method), method)
-    in_parts = [method.name for method in methods if method.parts]
-    if in_parts and (why := _explain_missing_parts(Path(base))):
+    tokens = next((method for method in methods if method.parts or method.patches), None)
+    if tokens is not None and (why := _explain_missing_parts(Path(base))):
         raise BackendError(
-            f"Method {in_parts[0]!r} trains on patches and words, which the model at {str(base)!r} does not "
-            f"provide: {why}. Remove {in_parts[0]!r} from finetune.variants, or use another base."
+            f"Method {tokens.name!r} trains on patches{' and words' * tokens.parts}, which the model at "
+            f"{str(base)!r} does not provide: {why}. Remove {tokens.name!r} from finetune.variants, or use "
+            "another base."
         )
 
 

@@ -13,7 +13,9 @@ instance, V whether it is truly right (1 or 0), and J the verdict of a judge, wh
   compared with the above for judges in arXiv 2601.05420). It holds however the judge errs. The weight λ of the
   verdicts is tuned (PPI++, Angelopoulos et al. 2024): a useless judge costs nothing.
 
-The interval of both is Wilson's with an effective number of instances, as in ``stats.fraction_intervals``.
+The interval of both is Wilson's with an effective number of instances, as in ``stats.fraction_intervals``. It is
+joined with Fieller's interval (1954), which shows how unsure the ratio's denominator is, and does not depend on whether
+the estimate leaves [0, 1].
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from caramel.utils.stats import LEVEL, wilson_interval
 
 
 class CorrectedScore(NamedTuple):
-    """A score in [0, 1] with its 95 % interval; all NaN if the data do not determine it."""
+    """A score in [0, 1] with its 95 % interval; NaN and [0, 1] if the data do not determine it."""
 
     score: float
     low: float
@@ -61,13 +63,14 @@ def correct_rogan_gladen(
     room = float(verdicts.mean()) - rate
     if room <= 0:  # the judge accepts no more than it would accept of wrong instances
         return UNKNOWN
-    score = float((hits * verdicts).mean() - rate * hits.mean()) / room
-    residuals = (hits - score) * (verdicts - rate) / (room * len(hits))
+    right = float((hits * verdicts).mean() - rate * hits.mean())
+    parts = np.stack([hits * (verdicts - rate), verdicts - rate])
+    influence = (parts - parts.mean(axis=1, keepdims=True)) / len(hits)
     # One success and one failure added, so that a judge without an error in a few tests is not thought perfect.
     smooth = (false_accepts.accepted + 1) / (false_accepts.n + 2)
-    slope = (score - float(hits.mean())) / room
-    variance = slope**2 * smooth * (1 - smooth) / (false_accepts.n + 2)
-    return _build_interval(score, residuals, clusters, len(np.unique(clusters)), variance)
+    slopes = np.array([float(hits.mean()), 1.0])  # of both sums in the rate, up to the sign
+    of_rate = np.outer(slopes, slopes) * smooth * (1 - smooth) / (false_accepts.n + 2)
+    return _build_interval(right, room, influence, clusters, len(np.unique(clusters)), of_rate)
 
 
 def correct_prediction_powered(
@@ -97,17 +100,20 @@ def correct_prediction_powered(
     share = estimate(np.ones(len(hits)))
     if share <= 0:
         return UNKNOWN
-    score = estimate(hits) / share
-    influence = np.zeros(len(hits))
+    influence = np.zeros((2, len(hits)))
     for part, values in (
-        (sample, (hits - score) * (np.where(sample, truths, 0.0) - weight * verdicts)),
-        (~sample, weight * (hits - score) * verdicts),
+        (sample, np.where(sample, truths, 0.0) - weight * verdicts),
+        (~sample, weight * verdicts),
     ):
         if part.any():
-            influence[part] = (values[part] - values[part].mean()) / (part.sum() * share)
-    if not weight:
-        influence[~sample] = 0.0
-    return _build_interval(score, influence, clusters, len(np.unique(clusters[sample])), 0.0)
+            both = np.stack([hits[part] * values[part], values[part]])
+            influence[:, part] = (both - both.mean(axis=1, keepdims=True)) / part.sum()
+    # One false accept of the rarer outcome added: a small sample without one does not show a judge without errors.
+    error = np.array([float(score < 0.5), 1.0]) * weight / sample.sum()
+    further = np.outer(error, error)
+    return _build_interval(
+        estimate(hits), share, influence, clusters, len(np.unique(clusters[sample])), further
+    )
 
 
 def _tune_weight(predicted: Floats, known: Floats, sample: Bools) -> float:
@@ -121,24 +127,51 @@ def _tune_weight(predicted: Floats, known: Floats, sample: Bools) -> float:
 
 
 def _build_interval(
-    score: float, influence: Floats, clusters: Ints, count: int, further: float
+    top: float, bottom: float, influence: Floats, clusters: Ints, count: int, further: Floats
 ) -> CorrectedScore:
-    """Return the score, clipped to [0, 1], with Wilson's interval.
+    """Return top / bottom, clipped to [0, 1], with its interval.
+
+    It holds Wilson's interval with n = p(1 − p)/v, where v is the instances' variance by linearisation, and Fieller's
+    with all variance. Where the ratio leaves (0, 1), or v is 0, n is ``count``.
 
     Args:
-        score: the estimate, which may be slightly outside [0, 1].
-        influence: (n,) of each instance on the score; the sum of the squares of clusters' sums is the variance.
+        top: estimate of E[hV], up to a factor.
+        bottom: estimate of E[V], up to the same factor; positive.
+        influence: (2, n) of each instance on both; the sums of the squares of clusters' sums are the variances.
         clusters: (n,) cluster of each instance.
         count: number of clusters behind the score; with less than 2 the spread is unknown.
-        further: variance from other sources.
+        further: (2, 2) covariance from other sources.
     """
     from scipy.stats import t
 
+    score = top / bottom
     clipped = min(1.0, max(0.0, score))
     if count < 2:
         return CorrectedScore(clipped, 0.0, 1.0)
-    variance = count / (count - 1) * float((np.bincount(clusters, influence) ** 2).sum()) + further
-    varies = variance > 1e-12 and 0 < clipped < 1
-    n = clipped * (1 - clipped) / variance if varies else count
-    low, high = wilson_interval(clipped, n, float(t.ppf((1 + LEVEL) / 2, count - 1)))
-    return CorrectedScore(clipped, min(clipped, float(low)), max(clipped, float(high)))
+    sums = np.stack([np.bincount(clusters, values) for values in influence])
+    covariance = count / (count - 1) * (sums @ sums.T)
+    variance = (
+        float(covariance[0, 0] - 2 * score * covariance[0, 1] + score**2 * covariance[1, 1]) / bottom**2
+    )
+    quantile = float(t.ppf((1 + LEVEL) / 2, count - 1))
+    inside = variance > 1e-12 and 0 < score < 1
+    n = score * (1 - score) / variance if inside else count
+    low, high = (float(end) for end in wilson_interval(clipped, n, quantile))
+    fieller_low, fieller_high = _find_fieller_ends(top, bottom, covariance + further, quantile)
+    return CorrectedScore(
+        clipped, min(clipped, low, max(0.0, fieller_low)), max(clipped, high, min(1.0, fieller_high))
+    )
+
+
+def _find_fieller_ends(top: float, bottom: float, covariance: Floats, quantile: float) -> tuple[float, float]:
+    """Return the least and the greatest θ for which top − θ bottom is within ``quantile`` standard errors of 0.
+
+    They are infinite if the bottom is that close to 0 itself (Fieller 1954).
+    """
+    square = bottom**2 - quantile**2 * float(covariance[1, 1])
+    linear = top * bottom - quantile**2 * float(covariance[0, 1])
+    constant = top**2 - quantile**2 * float(covariance[0, 0])
+    if square <= 0:
+        return -np.inf, np.inf
+    root = max(0.0, linear**2 - square * constant) ** 0.5
+    return (linear - root) / square, (linear + root) / square

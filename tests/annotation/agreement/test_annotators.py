@@ -1,6 +1,7 @@
 import json
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 from annotated import annotated
@@ -81,3 +82,39 @@ def test_few_answers_are_not_judged(annotators: int) -> None:
         task="true",
     )
     assert all(flags == [] for flags in describe_annotators(rows, "true", bootstrap=BOOTSTRAP)["flags"])
+
+
+def draw_late_errors(late: dict[str, float], seed: int, items: int = 120) -> pd.DataFrame:
+    """Return answers of annotators who judge the items in one order: 10 % wrong, then these shares of the second half."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(2, size=items)
+    answers = {}
+    for name, rate in late.items():
+        is_wrong = rng.random(items) < np.where(np.arange(items) < items // 2, 0.1, rate)
+        answers[name] = {f"i{n:03d}": ("no", "yes")[truth[n] ^ int(is_wrong[n])] for n in range(items)}
+    return annotated(answers, task="true")
+
+
+def count_tired(late: dict[str, float], studies: int = 10) -> dict[str, int]:
+    """Return in how many studies each annotator is flagged `tired`."""
+    counts = dict.fromkeys(late, 0)
+    for seed in range(studies):
+        described = describe_annotators(draw_late_errors(late, seed), "true", bootstrap=Bootstrap(20, 0))
+        for name, flags in zip(described["annotator"], described["flags"], strict=True):
+            counts[name] += "tired" in flags
+    return counts
+
+
+def test_who_tires_is_flagged_and_the_others_are_not_though_their_agreement_falls_too() -> None:
+    counts = count_tired({"tired": 0.5, "ada": 0.1, "bob": 0.1, "cyd": 0.1, "dan": 0.1})
+    assert counts.pop("tired") >= 9
+    assert set(counts.values()) == {0}
+
+
+def test_late_items_that_are_harder_for_all_make_nobody_tired() -> None:
+    assert sum(count_tired(dict.fromkeys(("ada", "bob", "cyd", "dan", "eve"), 0.3)).values()) <= 1
+
+
+def test_of_two_people_who_tired_cannot_be_told() -> None:
+    counts = count_tired({"tired": 0.5, "ada": 0.1})
+    assert counts["tired"] == counts["ada"] >= 8

@@ -5,12 +5,15 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from caramel.benchmarks.ceilings.ceilings import ROW_COLUMNS, compute_ceilings, compute_skill
 from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES, ModelClass
 from caramel.benchmarks.metrics import METRICS, compute_outcomes
 
 SIMILARITIES = ("s_c0_i0", "s_c1_i0", "s_c2_i0", "s_c0_i1", "s_c1_i1", "t_p1_p2", "t_p1_n", "t_p2_n")
+WORDS = ["a", "the", "red", "painted", "standing", "car", "dog", "beside"]
 FIRST_LETTER = ModelClass("the first letter", lambda text: text[0])
 FIRST_LETTER_BLIND = ModelClass("the first letter, no image", lambda text: text[0], sees_images=False)
 
@@ -138,6 +141,42 @@ def test_skill_is_one_for_all_right_and_zero_at_the_ceiling() -> None:
     assert skill[:2].tolist() == [1.0, 0.0]
     assert skill[2] == pytest.approx(-0.5)
     assert np.isnan(skill[3])
+
+
+def test_the_place_of_a_word_does_not_change_its_class() -> None:
+    rows = pd.DataFrame(
+        [("a painted car beside a dog", "a car painted beside a dog", None, "x", None)],
+        columns=list(ROW_COLUMNS),
+    )
+    ceilings = compute_ceilings(rows, ["accuracy"], {"all": np.ones(1, bool)}, {}).set_index("model_class")[
+        "ceiling"
+    ]
+    assert ceilings[["bag_of_words", "nouns_only", "attributes_only"]].tolist() == [0, 0, 0]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    pairs=st.lists(
+        st.tuples(st.permutations(WORDS), st.permutations(WORDS), st.integers(3, 8)), min_size=1, max_size=6
+    )
+)
+def test_no_class_of_words_sees_more_than_the_bag_of_words(
+    pairs: list[tuple[list[str], list[str], int]],
+) -> None:
+    """Each row has some words in two orders, and the captions of all rows are of one image."""
+    rows = pd.DataFrame(
+        [
+            (" ".join(words[:length]), " ".join(w for w in order if w in words[:length]), None, "x", None)
+            for words, order, length in pairs
+        ],
+        columns=list(ROW_COLUMNS),
+    )
+    rows.loc[len(rows)] = (rows["caption"].iloc[0], rows["negative_caption"].iloc[-1], None, "x", None)
+    ceilings = compute_ceilings(rows, ["accuracy"], {"all": np.ones(len(rows), bool)}, {}).set_index(
+        "model_class"
+    )["ceiling"]
+    assert ceilings["nouns_only"] <= ceilings["bag_of_words"] + 1e-9
+    assert ceilings["attributes_only"] <= ceilings["bag_of_words"] + 1e-9
 
 
 def _select(name: str) -> dict[str, ModelClass]:

@@ -14,7 +14,7 @@ from caramel.crepe.results.figures import compute_r2
 from caramel.crepe.results.frequencies import read_frequencies, summarise_frequencies, write_frequencies
 from caramel.crepe.results.recalls import select_productivity, summarise_retrieval
 from caramel.crepe.results.write import list_output_names, write_crepe_figures
-from caramel.errors import DataError
+from caramel.errors import ConfigError, DataError
 from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
 from caramel.report.paper_table import read_published_rows
 from caramel.schemas.evaluation import METRICS
@@ -90,11 +90,11 @@ def test_plain_retrieval_is_the_mean_and_the_spread_over_folds(tmp_path: Path) -
 
 
 def test_the_published_recalls_are_correlated_with_imagenet_as_the_paper_says() -> None:
-    """Figure 8: R² > 0.78 on HN-Neg and > 0.54 on HN-Atom; accuracies of open_clip's models as its page says."""
+    """Figure 8: R² > 0.78 on HN-Neg and > 0.54 on HN-Atom; the accuracies are those of open_clip's docs/PRETRAINED.md."""
     accuracies = {
-        "CLIP RN50 (CC-12M)": 35.9, "CLIP RN50 (YFCC-15M)": 32.7, "CLIP RN101 (YFCC-15M)": 34.8,
-        "CLIP ViT-B/32 (LAION-400M)": 62.9, "CLIP ViT-B/16 (LAION-400M)": 67.1,
-        "CLIP ViT-B/16+240 (LAION-400M)": 69.2, "CLIP ViT-L/14 (LAION-400M)": 72.8,
+        "CLIP RN50 (CC-12M)": 36.45, "CLIP RN50 (YFCC-15M)": 32.7, "CLIP RN101 (YFCC-15M)": 34.8,
+        "CLIP ViT-B/32 (LAION-400M)": 62.96, "CLIP ViT-B/16 (LAION-400M)": 67.07,
+        "CLIP ViT-B/16+240 (LAION-400M)": 69.21, "CLIP ViT-L/14 (LAION-400M)": 72.77,
     }  # fmt: skip
     published = pd.DataFrame(read_published_rows())
     published = published[published["paper"] == "CREPE"].astype({"value": float})
@@ -157,3 +157,9 @@ def test_no_input_is_written_over(tmp_path: Path) -> None:
     (results / "figure_4.png").symlink_to(results / "metrics.parquet")
     done = run_command(tmp_path, "crepe", "figures", results, "--out", results)
     assert (done.returncode, "inputs are never overwritten" in done.stderr) == (1, True)
+
+
+def test_two_files_of_frequencies_of_one_name_are_refused(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "frequencies_in_x.csv" for folder in "ab"]
+    with pytest.raises(ConfigError, match=r"(?s)one name.*a/frequencies_in_x.csv.*b/frequencies_in_x.csv"):
+        list_output_names(paths)

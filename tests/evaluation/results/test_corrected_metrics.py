@@ -62,6 +62,28 @@ def test_without_any_known_truth_only_a_known_error_rate_corrects(tmp_path: Path
     assert np.isnan(rows["all", "prediction_powered"])
 
 
+def test_counted_false_accepts_are_not_of_the_corrected_instances(tmp_path: Path) -> None:
+    """Hits and verdicts of images with a known truth do not change what the counted rate corrects."""
+    verdicts = read_verdicts(write_verdicts(tmp_path, known=200))
+    verdicts.loc[["i0", "i8", "i16"], "verdict"] = 1.0
+    scores = score()
+    rows = compute_corrected_metrics(scores, BENCHMARK, verdicts).set_index(["subset", "method"])
+    scores.loc[:199, "s_c0_i0"] = 0.0
+    others = compute_corrected_metrics(scores, BENCHMARK, verdicts).set_index(["subset", "method"])
+    columns = ["value", "ci_low", "ci_high"]
+    assert rows.loc[("all", "rogan_gladen"), columns].equals(others.loc[("all", "rogan_gladen"), columns])
+    given = compute_corrected_metrics(scores[200:], BENCHMARK, verdicts, false_accepts=ErrorCount(3, 25))
+    expected = given.set_index(["subset", "method"]).loc[("all", "rogan_gladen"), columns]
+    assert rows.loc[("all", "rogan_gladen"), columns].tolist() == pytest.approx(expected.tolist())
+
+
+def test_a_truth_of_every_image_leaves_nothing_to_a_counted_rate(tmp_path: Path) -> None:
+    verdicts = read_verdicts(write_verdicts(tmp_path, known=N))
+    rows = compute_corrected_metrics(score(), BENCHMARK, verdicts).set_index(["subset", "method"])["value"]
+    assert np.isnan(rows["all", "rogan_gladen"])
+    assert rows["all", "prediction_powered"] == pytest.approx(6 / 7)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

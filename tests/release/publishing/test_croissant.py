@@ -10,6 +10,7 @@ from typing import Any
 import mlcroissant
 import pandas as pd
 import pytest
+import rdflib
 import released_projects
 from PIL import Image
 
@@ -105,3 +106,47 @@ def test_splits_files_and_responsible_use_are_in_it(described: Any, released: Pa
     assert "Answer <i>16</i>." in raw["rai:dataSocialImpact"]
     assert "refine: surplus: 2" in raw["rai:dataPreprocessingProtocol"][0]
     assert "<" not in text, "a page that holds it is not ended by what it says"
+
+
+def test_a_reader_of_version_1_0_reads_the_same_rows(described: Any, released: Path, tmp_path: Path) -> None:
+    raw = json.loads((released / FILE).read_text(encoding="utf-8"))
+    one, two = "http://mlcommons.org/croissant/1.1", "http://mlcommons.org/croissant/1.0"
+    assert raw["conformsTo"][:2] == [one, two]
+    raw["conformsTo"] = two
+    older = released / "older.json"
+    older.write_text(json.dumps(raw), encoding="utf-8")
+    try:
+        old = mlcroissant.Dataset(str(older))
+        assert not old.metadata.ctx.issues.errors
+        assert rows(old, "metrics") == rows(described, "metrics")
+    finally:
+        older.unlink()
+
+
+def test_it_says_what_its_licence_permits_and_demands(released: Path) -> None:
+    raw = json.loads((released / FILE).read_text(encoding="utf-8"))
+    offer = raw["usageInfo"]
+    assert offer["@type"] == ["CreativeWork", "odrl:Offer"]
+    actions = {action["@id"] for action in offer["odrl:permission"]["odrl:action"]}
+    assert actions == {"odrl:use", "odrl:distribute", "odrl:derive"}
+    assert offer["odrl:permission"]["odrl:duty"]["odrl:action"] == [{"@id": "odrl:attribute"}]
+    assert "odrl:prohibition" not in offer
+
+
+def test_it_names_the_stages_that_made_it(released: Path) -> None:
+    raw = json.loads((released / FILE).read_text(encoding="utf-8"))
+    assert raw["@context"]["prov"] == "http://www.w3.org/ns/prov#"
+    (stage,) = raw["prov:wasGeneratedBy"]
+    assert (stage["@type"], stage["@id"]) == ("prov:Activity", "stage/all")
+    assert "data/assemble" in {entity["prov:label"] for entity in stage["prov:generated"]}
+    assert "commit" in raw["prov:wasAttributedTo"]["prov:label"]
+
+
+def test_its_provenance_is_rdf_that_a_query_finds(released: Path) -> None:
+    graph = rdflib.Graph().parse(released / FILE, format="json-ld")
+    found = graph.query(
+        """PREFIX prov: <http://www.w3.org/ns/prov#> PREFIX odrl: <http://www.w3.org/ns/odrl/2/>
+        SELECT ?label ?duty WHERE {?set prov:wasGeneratedBy/prov:generated/prov:label ?label .
+        ?set <https://schema.org/usageInfo>/odrl:permission/odrl:duty/odrl:action ?duty}"""
+    )
+    assert ("data/assemble", "http://www.w3.org/ns/odrl/2/attribute") in {(str(a), str(b)) for a, b in found}

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from released import BIVLC, released
 
-from caramel.errors import BackendError, ConfigError, DataError, ResourceError, TrialError
+from caramel.errors import BackendError, ConfigError, DataError, ModelMemoryError, ResourceError, TrialError
 from caramel.evaluation.evaluate import Evaluation
 from caramel.report.reproduction.roster import find_table, read_models, resolve_models
 from caramel.report.reproduction.runs import (
@@ -157,6 +157,9 @@ def test_figures_of_another_spec_or_of_other_weights_are_not_those_of_the_model(
     write_figures(tmp_path, "CLIP ViT-B/32", RUNS, [("bivlc", "all", "i2t", 0.5, 2933)], spec)
     assert read_measured(tmp_path, spec) == {"50.00"}
     assert read_measured(tmp_path, "") == set()
+    page = write_paper([find_table("bivlc:T3")], read_models(), tmp_path, {})[0].read_text()
+    page = page.replace("\\", "")
+    assert f"holds figures of '{spec}' as its weights were" in page, "they do not vanish without a word"
     weights.write_bytes(b"second")
     assert read_measured(tmp_path, spec) == set()
     weights.unlink()  # as where results of another machine are read
@@ -191,7 +194,7 @@ def trials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Trial]:
     return [Trial(name, read_models()[name].spec, "bivlc") for name in ("CLIP ViT-B/32", "CLIP RN50")]
 
 
-@pytest.mark.parametrize("error", [BackendError, DataError, TrialError, RuntimeError])
+@pytest.mark.parametrize("error", [BackendError, DataError, ModelMemoryError, TrialError, RuntimeError])
 def test_errors_of_models_are_the_reason_of_each(
     tmp_path: Path, trials: list[Trial], error: type[Exception]
 ) -> None:

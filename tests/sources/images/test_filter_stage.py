@@ -136,7 +136,9 @@ def test_people_choose_the_images_and_their_agreement_stands_beside_the_figures(
     write_table(DECISIONS, pd.concat([decisions[0], decisions[1].iloc[:-2]]), path)
     with pytest.raises(DataError, match=r"not decided on 2 of 7 images in task 'fits'"):
         run("filter_images")
-    write_table(DECISIONS, pd.concat(decisions), path)
+    split = {"votes": {"0": 1, "none": 1}}  # people who disagreed, about other images and about none of these
+    outdated = [decided("choose", {"gone": "0"}, **split), decided("fits", {names[10]: "both"}, **split)]
+    write_table(DECISIONS, pd.concat([*decisions, *outdated]), path)
     run("filter_images")
     choices = read_table(CHOICES, "data/filter_images/choices.parquet").dropna(subset="chosen_by")
     assert sorted(choices["negative_id"]) == names[3:10]
@@ -144,6 +146,10 @@ def test_people_choose_the_images_and_their_agreement_stands_beside_the_figures(
     metrics = json.loads(Path("data/filter_images/metrics.json").read_text())
     assert metrics["people"]["choose"]["krippendorff_alpha"] == 1.0
     assert metrics["people"]["fits"]["items"] == 10
+    assert {task: record["outdated"] for task, record in metrics["people"].items()} == {
+        "choose": 1,
+        "fits": 1,
+    }
     assert metrics["second_judge"]["name"] == "clip"  # its precision and recall are against people
 
 

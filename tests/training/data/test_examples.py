@@ -4,12 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from training_rows import training_rows
 
+from caramel.errors import DataError
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.schemas.columns import SUBTYPES
 from caramel.training.data.batch import assemble_batch, draw_step_rows
+from caramel.training.data.caption_phrases import find_changed_phrases, find_noun_phrases
 from caramel.training.data.examples import load_examples
 from caramel.training.data.hard_batch_mining import find_nearest_rows
 from caramel.training.loop.forward import encode_batch
@@ -113,7 +116,9 @@ def test_what_a_method_does_not_take_is_neither_in_a_batch_nor_encoded(taken, cl
             ("paraphrases", method.paraphrases or method.joins),
         ):
             assert (getattr(batch, part) is not None) == (getattr(encoded, part) is not None) == bool(wanted)
-        assert (encoded.patches is not None) == (encoded.words is not None) == method.parts
+        assert (encoded.words is not None) == method.parts
+        assert (encoded.patches is not None) == (method.parts or method.patches)
+        assert (encoded.phrases is not None) == bool(method.phrases or method.units)
 
 
 def test_a_batch_has_so_many_captions_and_half_of_it_may_be_neighbours(rows, files, clip) -> None:
@@ -123,6 +128,9 @@ def test_a_batch_has_so_many_captions_and_half_of_it_may_be_neighbours(rows, fil
         ("degla", 10, 2),
         ("read", 11, 2),
         ("degla", 4, 2),
+        ("c2lip", 11, 2),
+        ("cs_clip", 15, 2),
+        ("cs_clip", 21, 3),
     ):
         examples = load_examples(clip, rows, files, method=METHODS[name])
         assert len(draw_step_rows(examples, captions, 1, 0)) == size
@@ -206,3 +214,43 @@ def test_a_pass_of_pairs_that_stand_apart_has_as_many_steps_as_one_of_trohn_img(
     )
     assert resolve_steps(both[0], schedule, 12) == resolve_steps(both[1], schedule, 12)
     assert resolve_steps(both[1], schedule, 12)[0] == 2 * (24 // 8)
+
+
+def test_a_row_has_the_noun_phrases_of_its_caption_and_no_more_than_there_are(rows, taken, clip) -> None:
+    found = taken("c2lip", most_phrases=3)
+    assert found.phrases.shape[:2] == found.phrase_mask.shape == (3, 3)
+    for place, row in enumerate([3, 0, 7]):
+        phrases = find_noun_phrases(rows["caption"][row])[:3]
+        assert phrases
+        assert found.phrase_mask[place].tolist() == [k < len(phrases) for k in range(3)]
+        assert found.phrases[place, : len(phrases)].tolist() == said(clip, phrases)
+    assert found.foils is None
+
+
+def test_a_rows_units_and_foils_are_those_of_its_negatives(rows, taken, clip) -> None:
+    found = taken("cs_clip", negatives=20)
+    assert found.phrase_mask.equal(found.negative_mask)
+    for place, row in enumerate([3, 0, 7]):
+        changes = [
+            find_changed_phrases(rows["caption"][row], text) for text in rows["negative_captions"][row][:20]
+        ]
+        units, foils = zip(*changes, strict=True)
+        assert found.phrases[place, : len(units)].tolist() == said(clip, units)
+        assert found.foils[place, : len(foils)].tolist() == said(clip, foils)
+
+
+@pytest.mark.parametrize("name", ["c2lip", "cs_clip"])
+def test_vectors_of_phrases_are_those_of_the_texts_alone(name, taken, clip) -> None:
+    batch = taken(name)
+    features = encode_batch(clip, METHODS[name], batch)
+    assert features.phrases.shape[:2] == features.phrase_mask.shape
+    alone = clip.model.encode_text(batch.phrases.flatten(0, 1), normalize=True)
+    assert torch.allclose(features.phrases.flatten(0, 1), alone, atol=1e-5)
+    assert (features.foils is None) == (name == "c2lip")
+    assert (features.patches is None) == (name == "cs_clip")
+
+
+def test_captions_without_a_noun_phrase_are_no_rows_for_a_method_on_phrases(rows, files, clip) -> None:
+    with pytest.raises(DataError, match=r"None of 12 captions has a noun phrase .*'c2lip' trains on them"):
+        load_examples(clip, rows.assign(caption="Quickly."), files, method=METHODS["c2lip"])
+    load_examples(clip, rows.assign(caption=["A cat.", *11 * ["Quickly."]]), files, method=METHODS["c2lip"])

@@ -62,6 +62,8 @@ def test_pictures_are_encoded_where_the_tower_is_locked_and_nothing_else_is_aske
         (False, "trohn_img", False),
         (True, "fsc_clip", False),
         (True, "clic_joined", False),
+        (True, "c2lip", False),
+        (True, "cs_clip", True),
     ):
         clip.model.visual.requires_grad_(not locked)
         examples = load_examples(clip, rows, files, method=METHODS[name])

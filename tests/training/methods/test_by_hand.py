@@ -232,6 +232,54 @@ def sentence_transformers(e, step) -> float:
     return (first + x(e.image_features, e.paraphrases, 20, e.image_ids, there, rows=has, keyed=has)) / 2
 
 
+def log_sigmoid(value) -> float:
+    return -log1p(exp(-value))
+
+
+def concepts(e, phrases, cosine) -> float:
+    """Return C: the loss of all images with the phrases (row, vector); ``cosine`` is that of an image and a phrase."""
+    total = 0.0
+    for i in range(len(e.image_features)):
+        for row, phrase in phrases:
+            if i == row or e.image_ids[i] != e.image_ids[row]:
+                z = 1 if i == row else -1
+                total -= log_sigmoid(z * (e.logit_scale * cosine(i, phrase) + e.logit_bias))
+    return total / max(1, len(phrases))
+
+
+def c2lip(e, step) -> float:
+    phrases = [
+        (i, c) for i, row in enumerate(e.phrases) for c, has in zip(row, e.phrase_mask[i], strict=True) if has
+    ]
+
+    def attended(i, phrase) -> float:
+        patches = [unit(patch) for patch in e.patches[i]]
+        weights = [exp(dot(phrase, patch)) for patch in patches]
+        pooled = [
+            sum(w * patch[c] for w, patch in zip(weights, patches, strict=True)) / sum(weights)
+            for c in range(len(phrase))
+        ]
+        return dot(unit(pooled), phrase)
+
+    whole = concepts(e, phrases, lambda i, phrase: dot(e.image_features[i], phrase))
+    return siglip(e, step) + whole + 0.01 * concepts(e, phrases, attended)
+
+
+def cs_clip(e, step) -> float:
+    total, most = 0.0, len(e.phrase_mask[0])
+    for k in range(most):
+        rows = [i for i, row in enumerate(e.phrase_mask) if row[k]]
+        units = [row[k] for row in e.phrases]
+        for i in rows:
+            keyed = [j for j in rows if j == i or e.image_ids[j] != e.image_ids[i]]
+            own = exp(e.logit_scale * dot(e.image_features[i], units[i]))
+            to_unit = sum(exp(e.logit_scale * dot(e.image_features[i], units[j])) for j in keyed)
+            to_unit += exp(e.logit_scale * dot(e.image_features[i], e.foils[i][k]))
+            from_unit = sum(exp(e.logit_scale * dot(units[i], e.image_features[j])) for j in keyed)
+            total -= (log(own / to_unit) + log(own / from_unit)) / 2 / len(rows) / most
+    return neg(e) + 0.5 * total
+
+
 BY_HAND = {
     "infonce": infonce,
     "siglip": siglip,
@@ -250,6 +298,8 @@ BY_HAND = {
     "read": read,
     "two_captions": two_captions,
     "sentence_transformers": sentence_transformers,
+    "c2lip": c2lip,
+    "cs_clip": cs_clip,
 }
 
 

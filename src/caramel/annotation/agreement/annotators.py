@@ -58,13 +58,14 @@ def describe_annotators(answers: pd.DataFrame, task: str, *, bootstrap: Bootstra
       qualification do not count, because whoever answers them wrong gets no further items
     - ``pace``: median over items of the annotator's time over the others' median time for the same item
     - ``first_share``: share of answers that were displayed first, of those answers whose position varies
-    - ``late_drop``: mean agreement with the others in the first half of the answers minus that in the second half
+    - ``late_drop``: how much the agreement with the others falls from the first to the second half of the answers,
+      beyond that of the others among themselves on the same items
 
     All but ``gold_accuracy`` is computed from real items and annotators who qualified (``select_judged``).
 
     The flags are ``failed`` (the qualification), ``random`` (κ cannot be told from 0), ``gold`` (accuracy on known
     answers below ``LEAST_GOLD``), ``position`` (answers depend on where they are displayed), ``fast`` (pace below
-    ``FAST``) and ``tired`` (agreement falls; not judged where the order of answers is unknown). Only ``failed`` and
+    ``FAST``) and ``tired`` (``late_drop`` is above 0; not judged where the order of answers is unknown). Only ``failed`` and
     ``gold`` are judged with fewer than ``LEAST_ANSWERS`` answers.
     """
     judged = select_judged(answers)
@@ -198,6 +199,10 @@ def _find_fixed_options(orders: list[list[str]]) -> set[str]:
 def _test_late_agreement(rows: pd.DataFrame, answered: pd.DataFrame) -> tuple[float, float]:
     """Return how much the agreement with the others falls from the first to the second half, and its p-value.
 
+    From the agreement on an item, that of the others among themselves is subtracted: who tires lowers the agreement
+    of all others, too, and late items may be harder. Items with one other answer get the mean over the other items.
+    If no item has two other answers, nothing is subtracted, and who of two people tired cannot be told.
+
     The p-value is that of Welch's one-sided t test over items.
     """
     from scipy.stats import ttest_ind
@@ -206,9 +211,21 @@ def _test_late_agreement(rows: pd.DataFrame, answered: pd.DataFrame) -> tuple[fl
     others = rows.loc[~rows["annotator"].isin(answered["annotator"]), ["item_id", "answer"]]
     joined = pairs.merge(others, on="item_id", suffixes=("", "_other"))
     is_equal = (joined["answer"] == joined["answer_other"]).astype(float)
-    agreement = is_equal.groupby(joined["number"], sort=True).mean().to_numpy(float)
+    by_item = is_equal.groupby([joined["number"], joined["item_id"]], sort=True).mean()
+    usual = _compute_item_agreement(others).reindex(by_item.index.get_level_values("item_id"))
+    agreement = by_item.to_numpy(float) - usual.fillna(usual.mean()).fillna(0.0).to_numpy(float)
     early, late = agreement[: len(agreement) // 2], agreement[len(agreement) // 2 :]
     if len(early) < 2 or not (early.var() + late.var()) > 0:
         return np.nan, np.nan
     p = float(ttest_ind(early, late, equal_var=False, alternative="greater").pvalue)
     return float(early.mean() - late.mean()), p
+
+
+def _compute_item_agreement(rows: pd.DataFrame) -> pd.Series:
+    """Return the share of pairs of answers that are equal, by item; NaN with one answer."""
+    counts = rows.groupby(["item_id", "answer"]).size()
+    pairs, equal = (
+        (number * (number - 1)).groupby("item_id").sum()
+        for number in (counts.groupby("item_id").sum(), counts)
+    )
+    return equal / pairs.where(pairs > 0)

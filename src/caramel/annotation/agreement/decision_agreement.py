@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -21,20 +22,32 @@ BOOTSTRAP = Bootstrap(1000, 0)
 DIGITS = 6
 
 
-def summarise_decisions(folder: str, *, tasks: tuple[str, ...] = IMAGE_TASKS) -> list[dict[str, Any]]:
-    """Return one record per task and question of the decisions in a folder.
+def summarise_decisions(
+    folder: str, current: Container[tuple[str, str, str]], *, tasks: tuple[str, ...] = IMAGE_TASKS
+) -> list[dict[str, Any]]:
+    """Return one record per task and question of the decisions in a folder that hold for the current images.
 
-    A record has ``task``, ``question``, ``guideline``, ``items``, ``undecided``, ``annotators``, ``answers``, and
-    ``krippendorff_alpha`` with ``ci_low``, ``ci_high`` and ``pairable`` (items with at least two answers). α needs only
+    A record has ``task``, ``question``, ``guideline``, ``items``, ``outdated``, ``undecided``, ``annotators``,
+    ``answers``, and ``krippendorff_alpha`` with ``ci_low``, ``ci_high`` and ``pairable`` (items with at least two
+    answers). α needs only
     the votes of each item, and equals Fleiss' κ but for a correction of small samples. For task ``choose`` an answer is
-    whether any candidate was chosen. An undefined value is None.
+    whether any candidate was chosen. An undefined value is None. Outdated decisions are counted, and nothing else is
+    computed from them; a task that has no other decisions has no record.
+
+    Args:
+        folder: folder with table ``decisions``.
+        current: task, item and content of what can be judged now. A decision on anything else is outdated.
+        tasks: the tasks that are summarised.
 
     Raises:
         DataError: there are no such decisions.
     """
     decisions = read_decisions(folder, *tasks)
+    keys = zip(decisions["task"], decisions["item_id"], decisions["content"], strict=True)
+    is_current = pd.Series([key in current for key in keys], decisions.index)
+    outdated = decisions[~is_current].groupby(["task", "question"]).size()
     records = []
-    for (task, question), rows in decisions.groupby(["task", "question"], sort=True):
+    for (task, question), rows in decisions[is_current].groupby(["task", "question"], sort=True):
         votes = [json.loads(text) for text in rows["votes"]]
         if task == "choose":
             votes = [_merge_candidate_votes(counts) for counts in votes]
@@ -45,6 +58,7 @@ def summarise_decisions(folder: str, *, tasks: tuple[str, ...] = IMAGE_TASKS) ->
                 "question": str(question),
                 "guideline": ", ".join(sorted(rows["guideline"].unique())),
                 "items": len(rows),
+                "outdated": int(outdated.get((task, question), 0)),
                 "undecided": int(rows["decision"].isna().sum()),
                 "annotators": len({name for names in rows["annotators"] for name in names}),
                 "answers": sum(sum(counts.values()) for counts in votes),

@@ -93,7 +93,7 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
     Args:
         path: folder of a data set, or a file: SugarCrepe's file of one subtype, or a file with named columns.
         images: folder of the images; None: the folder of the data.
-        name: name of the format, if a folder holds several.
+        name: name of the format, if a folder holds several or if it is a benchmark of another package.
 
     Raises:
         DataError: ``path`` does not exist, has no known format (the message lists the formats), or has several
@@ -105,7 +105,8 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
     folder = images or (path if path.is_dir() else path.parent)
     notes: tuple[str, ...] = ()
     if path.is_dir():
-        format_name = detect_format(path, name)
+        # Only their readers know the files of benchmarks of other packages.
+        format_name = name if name is not None and name in BENCHMARKS.plugins else detect_format(path, name)
         if format_name in READERS:
             rows, files = READERS[format_name](path, folder)
         else:

@@ -5,7 +5,8 @@ similarities are one value for each cell, a pair of views, and a metric is a set
 cells (``benchmarks.metrics``). An instance whose inequality compares a cell with itself is a tie, which every metric
 counts as a miss. Instances may also contradict each other: a caption that is true in one row and false in another
 row of the same image. The ceiling is the greatest share of instances whose inequalities can all hold at once,
-found exactly (``feasibility``).
+found exactly (``feasibility``) unless it takes longer than ``feasibility.LIMIT`` seconds; then the ceiling is an upper
+bound of it, which may depend on the speed of the machine.
 
 For two captions with equal views and two images, i2t, t2i, group and group_match are therefore 0: i2t and group
 compare a cell with itself, t2i demands s(c, i0) > s(c, i1) and the opposite, and group_match compares equal sums.
@@ -22,12 +23,16 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from caramel.benchmarks.ceilings.feasibility import select_feasible
+from caramel.benchmarks.ceilings.feasibility import (
+    FeasibleWeight,
+    compute_feasible_weight,
+    is_contradictory,
+)
 from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES, ModelClass
 from caramel.benchmarks.metrics import METRICS, Metric
 from caramel.utils.arrays import Bools, Floats, Ints
 
-CEILING_COLUMNS = ("model_class", "subset", "metric", "ceiling", "n", "impossible")
+CEILING_COLUMNS = ("model_class", "subset", "metric", "ceiling", "exact", "n", "impossible")
 ROW_COLUMNS = ("caption", "negative_caption", "caption2", "image", "negative_image")
 # Part of the name of a similarity -> column of the rows.
 TEXTS = {
@@ -47,10 +52,10 @@ def compute_ceilings(
 ) -> pd.DataFrame:
     """Return the ceiling of each class, subset and metric: ``CEILING_COLUMNS``.
 
-    ``ceiling`` is a share in [0, 1], NaN if no instance of the subset has the texts and images of the metric. ``n``
-    counts the instances that have them. ``impossible`` counts those that no model of the class has right, whatever
-    the other instances are; the rest of what is missing to 1 is due to instances that contradict each other. A mean
-    counts the instances of its members. The ceiling of a mean is that of one model, so it may be less than
+    ``ceiling`` is a share in [0, 1], NaN if no instance of the subset has the texts and images of the metric. It is an
+    upper bound if ``exact`` is false. ``n`` counts the instances that have them. ``impossible`` counts those that no
+    model of the class has right, whatever the other instances are; the rest of what is missing to 1 is due to instances
+    that contradict each other. A mean counts the instances of its members. The ceiling of a mean is that of one model, so it may be less than
     the mean of its members' ceilings.
 
     Args:
@@ -60,7 +65,7 @@ def compute_ceilings(
         means: members of each mean, subsets and earlier means.
         classes: the classes of models.
     """
-    lines: list[tuple[str, str, str, float, int, int]] = []
+    lines: list[tuple[str, str, str, float, bool, int, int]] = []
     for class_name, model_class in classes.items():
         cells = _ViewCells(rows, model_class)
         for metric in (name for name in metrics if name in METRICS):
@@ -68,10 +73,10 @@ def compute_ceilings(
             alone = _find_impossible(matrix, instances, len(rows))
             for subset, weights in _build_weights(subsets, means, scored).items():
                 counted = weights > 0
-                value = _compute_ceiling(matrix, instances, np.where(alone, 0.0, weights))
+                value, exact = _compute_ceiling(matrix, instances, np.where(alone, 0.0, weights))
                 value = value if counted.any() else float("nan")
-                impossible = int((alone & counted).sum())
-                lines.append((class_name, subset, metric, value, int(counted.sum()), impossible))
+                counts = int(counted.sum()), int((alone & counted).sum())
+                lines.append((class_name, subset, metric, value, exact, *counts))
     return pd.DataFrame(lines, columns=list(CEILING_COLUMNS))
 
 
@@ -120,7 +125,7 @@ def _apply_view(text: object, model_class: ModelClass) -> Hashable | None:
 
 
 def build_inequalities(cells: _ViewCells, metric: Metric) -> tuple[sparse.csr_array, Ints, Bools]:
-    """Return (A, instance of each row of A, scored instances) of a metric: see ``feasibility.select_feasible``."""
+    """Return (A, instance of each row of A, scored instances) of a metric: see ``feasibility.compute_feasible_weight``."""
     pairs = [(cells.encode_column(a), cells.encode_column(b)) for a, b in metric.greater]
     needed = [codes for pair in pairs for codes in pair]
     needed += [cells.encode_column(name) for name in metric.needs]
@@ -160,8 +165,7 @@ def _find_impossible(matrix: sparse.csr_array, instances: Ints, count: int) -> B
             for of in part
         )
         if pattern not in decided:
-            alone = select_feasible(matrix[rows], np.zeros(len(rows), np.int64), np.ones(1))
-            decided[pattern] = not alone[0]
+            decided[pattern] = is_contradictory(matrix[rows])
         result[instances[rows[0]]] = decided[pattern]
     return result
 
@@ -180,8 +184,8 @@ def _build_weights(
     return weights
 
 
-def _compute_ceiling(matrix: sparse.csr_array, instances: Ints, weights: Floats) -> float:
+def _compute_ceiling(matrix: sparse.csr_array, instances: Ints, weights: Floats) -> FeasibleWeight:
     """Return the greatest sum of weights of instances that can all be right, in [0, 1]."""
     rows = np.flatnonzero(weights[instances] > 0)
-    selected = select_feasible(matrix[rows], instances[rows], weights)
-    return min(1.0, float(weights[selected].sum()))
+    value, exact = compute_feasible_weight(matrix[rows], instances[rows], weights)
+    return FeasibleWeight(min(1.0, value), exact)

@@ -43,10 +43,13 @@ def count_words(text: str) -> Hashable:
 
 
 def _count_words_of_classes(text: str, classes: frozenset[str]) -> Hashable:
-    """Return the bag of those words of a text that ``assign_word_classes`` gives one of the classes."""
-    words = split_unhyphenated_words(text)
+    """Return the bag of those words of a text that have one of the classes.
+
+    Each word is classified alone. With its neighbours, the class of a form in -ed or -ing would depend on word order,
+    and a model of the class could tell two texts apart that are one bag of words.
+    """
     return tuple(
-        sorted(word for word, name in zip(words, assign_word_classes(words), strict=True) if name in classes)
+        sorted(word for word in split_unhyphenated_words(text) if assign_word_classes([word])[0] in classes)
     )
 
 

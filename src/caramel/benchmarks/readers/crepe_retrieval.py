@@ -14,6 +14,7 @@ deviation.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ import pandas as pd
 
 from caramel.benchmarks.crepe_files import COLUMNS, Region, read_regions
 from caramel.benchmarks.visual_genome import locate_vg_image
-from caramel.errors import DataError
+from caramel.errors import DataError, format_items
 from caramel.interfaces.benchmark import RANKING_COLUMNS, Benchmark, ImageFile, Index, Rankings
 
 LAYOUT = f"""\
@@ -48,8 +49,12 @@ def read_crepe_retrieval(data: Path, images: Path, seed: int = SEED) -> Rankings
     splits = {path: read_regions(path, {}).regions for path in paths}
     if not splits:
         raise DataError(f"{str(data)!r} holds no *.csv. Expected layout:\n{LAYOUT}")
-    if len({path.stem for path in paths}) < len(paths):
-        raise DataError(f"{str(data)!r} has two files of one name in its folders. Keep only one of them.")
+    times = Counter(path.stem for path in paths)
+    if double := [str(path) for path in paths if times[path.stem] > 1]:
+        raise DataError(
+            f"{str(data)!r} has files of one name, whose splits could not be told apart. Keep one of each name:\n"
+            f"{format_items(double)}"
+        )
     sizes = {
         folder: min(len(pairs) for path, pairs in splits.items() if path.parent == folder)
         for folder in {path.parent for path in paths}

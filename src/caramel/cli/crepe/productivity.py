@@ -90,12 +90,13 @@ def build_productivity_set(
         load_entailment_scorer,
         write_productivity_set,
     )
-    from caramel.crepe.productivity import COMPLEXITIES, FOILS, get_file_path
+    from caramel.crepe.productivity import COMPLEXITIES, FOILS, get_file_path, get_raw_path
     from caramel.io.files import forbid_overwriting_inputs
     from caramel.sources.captions.llm.writer import STORE
 
     out = settings.out
     written = [get_file_path(out, negative_type, n) for negative_type in FOILS for n in COMPLEXITIES]
+    written += [get_raw_path(settings.raw, n) for n in COMPLEXITIES if settings.raw]
     inputs = list_input_files(settings.graphs, settings.words, settings.sensible)
     check_entailment(writing.writer, entailment)
     models = [Path(entailment)] if entailment not in (None, NO_CHECK) else []

@@ -33,13 +33,18 @@ def build_systematicity_set(settings: SetOptions, index: Path, name: str, correc
     """
     from caramel.crepe.build import REJECTS, check_corpus_name, write_systematicity_set
     from caramel.crepe.corpus_index import NAME, VOCABULARY
-    from caramel.crepe.systematicity import get_file_paths, get_frequency_path
+    from caramel.crepe.systematicity import SPLITS, get_file_paths, get_frequency_path, get_raw_path
     from caramel.io.files import forbid_overwriting_inputs
 
     check_corpus_name(name)
     out = settings.out
     forbid_overwriting_inputs(
-        [out / REJECTS, get_frequency_path(out, name), *get_file_paths(out, name).values()],
+        [
+            out / REJECTS,
+            get_frequency_path(out, name),
+            *get_file_paths(out, name).values(),
+            *(get_raw_path(settings.raw, split, name) for split in SPLITS if settings.raw),
+        ],
         [
             *list_input_files(settings.graphs, settings.words, settings.sensible),
             index / NAME,

@@ -11,7 +11,7 @@ import pandas as pd
 
 from caramel.crepe.results import figures, recalls
 from caramel.crepe.results.frequencies import read_frequencies, summarise_frequencies
-from caramel.errors import DataError
+from caramel.errors import ConfigError, DataError, format_items
 from caramel.io.files import write_atomically
 from caramel.io.readers import iter_csv_rows
 
@@ -65,6 +65,10 @@ def write_crepe_figures(
 def list_output_names(frequencies: Sequence[Path]) -> list[str]:
     """Return the names of all files that ``write_crepe_figures`` may write."""
     corpora = [_name_corpus(path) for path in frequencies]
+    if double := [str(path) for path in frequencies if corpora.count(_name_corpus(path)) > 1]:
+        raise ConfigError(
+            f"Files of frequencies have one name, and their figures would have, too:\n{format_items(double)}\nRename one."
+        )
     return [
         *(f"figure_{number}.png" for number in (4, 5, 6, 7, 8, 13)),
         *(f"figure_12_{corpus}.png" for corpus in corpora),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,14 +12,16 @@ from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.errors import DataError
 from caramel.evaluation.external.runs import ANSWERS_FILE, SIMILARITIES_FILE, read_runs, run_file
 from caramel.evaluation.results.content_match import check_contents, note_unknown_contents
-from caramel.io.files import forbid_overwriting_inputs, write_csv
+from caramel.io.files import forbid_overwriting_inputs, write_csv, write_text
 from caramel.io.output_paths import remove_file
+from caramel.plugins import Plugin, describe_plugins
 from caramel.registry import BENCHMARKS
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.rejects import REJECTS
 
 METRICS_FILES = ("metrics.parquet", "metrics.csv")
+PLUGINS_FILE = "plugins.json"
 RUN_TABLES = {
     "similarities.parquet": SIMILARITIES,
     "answers.parquet": ANSWERS,
@@ -36,7 +39,7 @@ def prepare_folder(out: Path, sources: Sequence[tuple[str, str]]) -> None:
     Raises:
         ConfigError: an output file would overwrite an input or lie in a folder that is read.
     """
-    written = [out / name for name in (*RUN_TABLES, *METRICS_FILES)]
+    written = [out / name for name in (*RUN_TABLES, *METRICS_FILES, PLUGINS_FILE)]
     forbid_overwriting_inputs(written, [Path(folder) for _, folder in sources])
     forbid_overwriting_inputs(
         [out], [Path(folder) for name, folder in sources if BENCHMARKS[name].any_folder]
@@ -50,13 +53,20 @@ def write_run(
     answers: pd.DataFrame,
     metrics: pd.DataFrame,
     rejects: pd.DataFrame,
+    plugins: Sequence[Plugin] = (),
 ) -> None:
-    """Write the tables of an evaluation; for a table without rows, remove the file of an earlier run."""
+    """Write the tables of an evaluation, and name the plugins that it used, with version and hash of their code.
+
+    For a table without rows, and without plugins, the file of an earlier run is removed.
+    """
     for (name, table), rows in zip(RUN_TABLES.items(), (similarities, answers, rejects), strict=True):
         path = out / name
         remove_file(path)
         if len(rows):
             write_table(table, rows, path)
+    remove_file(out / PLUGINS_FILE)
+    if plugins:
+        write_text(out / PLUGINS_FILE, json.dumps(describe_plugins(plugins), indent=2) + "\n")
     write_metrics(metrics, out)
 
 

@@ -15,6 +15,7 @@ from caramel.interfaces.benchmark import Benchmark
 from caramel.io.readers import iter_csv_rows
 from caramel.io.validators import format_value
 from caramel.utils.corrected_scores import (
+    UNKNOWN,
     CorrectedScore,
     ErrorCount,
     correct_prediction_powered,
@@ -67,7 +68,7 @@ def compute_corrected_metrics(
 
     The method ``plain`` is the score over all instances, for comparison; see ``utils.corrected_scores`` for
     ``rogan_gladen`` and ``prediction_powered``. ``n`` counts the scored instances, ``known`` those of them whose
-    truth is known. A value is NaN where the data do not determine it.
+    truth is known. A value is NaN where the data do not determine it; its interval then is [0, 1].
 
     Args:
         similarities: table ``similarities``; rows of other benchmarks are dropped.
@@ -75,7 +76,8 @@ def compute_corrected_metrics(
         verdicts: of ``read_verdicts``, of every scored instance.
         metrics: names; if empty, those of the benchmark.
         false_accepts: of the judge on wrong instances in a test with known answers. None: those of the instances
-            that are known to be wrong here.
+            that are known to be wrong here. ``rogan_gladen`` then uses only images without an instance whose truth is
+            known, because its interval takes the rate as independent of the hits and verdicts.
 
     Raises:
         DataError: a metric is unknown, nothing was scored, or a scored instance has no verdict.
@@ -94,6 +96,9 @@ def compute_corrected_metrics(
     judged = verdicts.loc[ids]
     verdict, truth = judged["verdict"].to_numpy(float), judged["truth"].to_numpy(float)
     clusters = assign_clusters(runs.rows)
+    rate, tested = false_accepts, np.zeros(len(ids), bool)
+    if rate is None:
+        rate, tested = _count_false_accepts(verdict, truth), np.isin(clusters, clusters[~np.isnan(truth)])
     lines = []
     for model, hits in runs.hits.items():
         for subset, mask in build_subset_masks(runs.rows).items():
@@ -102,11 +107,9 @@ def compute_corrected_metrics(
                 if not chosen.any():
                     continue
                 codes = np.unique(clusters[chosen], return_inverse=True)[1].astype(np.int64)
-                columns = (hits[chosen, column], verdict[chosen], truth[chosen], codes)
+                columns = (hits[chosen, column], verdict[chosen], truth[chosen], codes, tested[chosen])
                 known = int((~np.isnan(truth[chosen])).sum())
-                for method, score in _correct(
-                    *columns, false_accepts or _count_false_accepts(verdict, truth)
-                ).items():
+                for method, score in _correct(*columns, rate).items():
                     lines.append((model, subset, metric, method, *score, int(chosen.sum()), known))
     return pd.DataFrame(lines, columns=list(CORRECTED_COLUMNS))
 
@@ -121,12 +124,20 @@ def _correct(
     verdicts: np.ndarray,
     truths: np.ndarray,
     clusters: np.ndarray,
+    tested: np.ndarray,
     false_accepts: ErrorCount,
 ) -> dict[str, CorrectedScore]:
-    """Return the score by each method."""
+    """Return the score by each method; ``tested`` instances have images from which the false accepts were counted."""
     plain = share_interval(hits, np.zeros(len(hits), np.int64), clusters, factor=1)
     return {
         PLAIN: CorrectedScore(*plain),
-        ROGAN_GLADEN: correct_rogan_gladen(hits, verdicts, clusters, false_accepts),
+        ROGAN_GLADEN: UNKNOWN
+        if tested.all()
+        else correct_rogan_gladen(
+            hits[~tested],
+            verdicts[~tested],
+            np.unique(clusters[~tested], return_inverse=True)[1],
+            false_accepts,
+        ),
         PREDICTION_POWERED: correct_prediction_powered(hits, verdicts, truths, clusters),
     }

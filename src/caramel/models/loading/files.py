@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from caramel.errors import BackendError, CaramelError, ResourceError
+from caramel.errors import BackendError, CaramelError, ModelMemoryError
 from caramel.models.devices import is_out_of_memory
 from caramel.models.loading.hub import get_network_error, is_offline
 from caramel.models.loading.state_dicts import build_broken_error, build_refused_error, get_first_line
@@ -76,14 +76,16 @@ def translate_load_errors(target: str) -> Iterator[None]:
         cure = "Download it again" if Path(target).exists() else cure
         raise BackendError(f"{target!r} cannot be loaded: {get_first_line(error)}. {cure}.") from error
     except MemoryError as error:
-        raise ResourceError(f"{target!r} does not fit into memory.") from error
+        raise ModelMemoryError(f"{target!r} does not fit into memory.") from error
     except (
         Exception
     ) as error:  # tokenizers raises plain Exception, and a wrong type in a config can raise any error
         if isinstance(error, AssertionError) and _is_ours(error):
             raise
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
-            raise ResourceError(f"{target!r} does not fit into memory: {get_first_line(error)}.") from error
+            raise ModelMemoryError(
+                f"{target!r} does not fit into memory: {get_first_line(error)}."
+            ) from error
         if "PytorchStreamReader" in str(error):  # the error of a truncated pickle
             raise build_broken_error(target, error) from error
         raise BackendError(

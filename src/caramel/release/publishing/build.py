@@ -1,8 +1,8 @@
 """Write the release of a pinned version: a folder that can be uploaded as it is.
 
 Everything is written to a staging folder inside the output folder and moved into place at the end, so an
-interrupted run leaves nothing that looks complete. Equal pins, answers and versions of caramel give equal
-bytes.
+interrupted run leaves nothing that looks complete. Equal pins, answers, lock files and versions of caramel give
+equal bytes.
 """
 
 from __future__ import annotations
@@ -133,6 +133,7 @@ def build_release(
             facts,
             {q.number: text for q in QUESTIONS if (text := format_answer(q, metadata, answers))},
             format_bibtex(facts),
+            contents.root,
             folder,
         )
         write_datasheet(metadata, answers, facts.title, folder)

@@ -1,4 +1,7 @@
-"""Write ``croissant.json``: the release in Croissant 1.0 (mlcommons.org/croissant) with responsible-AI fields.
+"""Write ``croissant.json``: the release in Croissant 1.1 (mlcommons.org/croissant) with responsible-AI fields.
+
+Of what 1.1 adds it has provenance (PROV-O, ``provenance``) and conditions of use (ODRL, ``conditions``). Both are
+properties of other vocabularies, so a reader of 1.0 reads the same file.
 
 Every file of data, metrics and changes (``_FORMATS``) is listed with its SHA-256; pages and citations are
 not. Each table is a record set. Its fields are the table's columns with their meaning, and readers decode its
@@ -17,9 +20,12 @@ import pyarrow as pa
 
 from caramel.io.files import compute_file_hash
 from caramel.release.publishing.card import ReleaseFacts
+from caramel.release.publishing.conditions import CC, ODRL, build_usage_info
 from caramel.release.publishing.escaping import strip_markdown
 from caramel.release.publishing.image_parquet import IMAGE_COLUMNS
 from caramel.release.publishing.licences import LICENCES
+from caramel.release.publishing.metadata import Source
+from caramel.release.publishing.provenance import PROV, build_provenance
 from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXTS, Table
 from caramel.schemas.evaluation import METRICS
 
@@ -56,7 +62,7 @@ _MANY = {  # fields that may hold several values
 _TERMS = {
     name: f"cr:{name}"
     for name in (
-        "column", "equivalentProperty", "extract", "field", "fileProperty", "fileObject", "fileSet", "format", "includes", "isLiveDataset",
+        "arrayShape", "column", "containedIn", "equivalentProperty", "extract", "field", "fileProperty", "fileObject", "fileSet", "format", "includes", "isArray", "isLiveDataset",
         "jsonPath", "key", "md5", "parentField", "path", "recordSet", "references", "regex", "repeated", "replace",
         "samplingRate", "separator", "source", "subField", "transform",
     )
@@ -66,20 +72,31 @@ CONTEXT = {
     "@vocab": "https://schema.org/",
     "cr": "http://mlcommons.org/croissant/",
     "rai": "http://mlcommons.org/croissant/RAI/",
+    "cc": CC,
     "dct": "http://purl.org/dc/terms/",
+    "odrl": ODRL,
+    "prov": PROV,
     "sc": "https://schema.org/",
     "citeAs": "cr:citeAs",
     "conformsTo": "dct:conformsTo",
     "data": {"@id": "cr:data", "@type": "@json"},
     "dataType": {"@id": "cr:dataType", "@type": "@vocab"},
+    "description": {"@container": "@language"},
     "examples": {"@id": "cr:examples", "@type": "@json"},
+    "name": {"@container": "@language"},
     **_TERMS,
 }
 
 
-def write_croissant(facts: ReleaseFacts, answers: Mapping[int, str], citation: str, folder: Path) -> None:
-    """Write ``croissant.json`` for the files that are in the folder so far."""
-    text = json.dumps(build_description(facts, answers, citation, folder), indent=1, ensure_ascii=False)
+def write_croissant(
+    facts: ReleaseFacts, answers: Mapping[int, str], citation: str, root: Path, folder: Path
+) -> None:
+    """Write ``croissant.json`` for the files that are in the folder so far.
+
+    ``root`` is the folder of the project; its ``dvc.lock`` gives the provenance.
+    """
+    description = build_description(facts, answers, citation, folder) | _build_origin(facts, root)
+    text = json.dumps(description, indent=1, ensure_ascii=False)
     (folder / FILE).write_text(text.replace("<", "\\u003c") + "\n", encoding="utf-8")
 
 
@@ -95,6 +112,7 @@ def build_description(
         folder: with the files to list.
     """
     about, pinned = facts.about, facts.pinned
+    licence = LICENCES.get(about.licence or "")
     splits = list(dict.fromkeys(split for part in facts.parts for split in part.splits))
     sets = [_build_record_set(part.name, part.table, f"data/{part.name}/*.parquet") for part in facts.parts]
     if (folder / "tables" / "metrics.parquet").is_file():
@@ -108,14 +126,15 @@ def build_description(
             }
             for author in about.authors
         ],
-        "license": licence.url if (licence := LICENCES.get(about.licence or "")) else None,
+        "license": licence.url if licence else None,
+        "usageInfo": build_usage_info(licence) if licence else None,
         "url": about.url or (f"https://doi.org/{about.doi}" if about.doi else None),
         "keywords": ["compositionality", "hard negatives", *about.keywords],
     }
     return {
         "@context": CONTEXT,
         "@type": "sc:Dataset",
-        "conformsTo": ["http://mlcommons.org/croissant/1.0", "http://mlcommons.org/croissant/RAI/1.0"],
+        "conformsTo": [f"http://mlcommons.org/croissant/{version}" for version in ("1.1", "1.0", "RAI/1.0")],
         "name": facts.title,
         "description": facts.description,
         **{name: value for name, value in known.items() if value},
@@ -127,6 +146,18 @@ def build_description(
         "distribution": [*_build_file_objects(folder), *(one for _, one in sets)],
         "recordSet": [_build_split_records(splits), *(of for of, _ in sets)],
     }
+
+
+def _build_origin(facts: ReleaseFacts, root: Path) -> dict[str, Any]:
+    """Return the provenance by ``dvc.lock``, with the addresses of the sources that the authors stated."""
+    released = "data/refine" if facts.captions_alone else "data/assemble"
+    provenance = build_provenance(facts.pinned, [released], root)
+    stated = [(name, facts.about.sources.get(name, Source()).url) for name in facts.sources]
+    derived = [
+        *({"@type": "prov:Entity", "@id": url, "prov:label": name} for name, url in stated if url),
+        *provenance.pop("prov:wasDerivedFrom", ()),
+    ]
+    return provenance | ({"prov:wasDerivedFrom": derived} if derived else {})
 
 
 def format_version(name: str, data: str) -> str:

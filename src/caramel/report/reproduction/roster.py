@@ -1,7 +1,8 @@
 """Read the rosters: the tables of the papers, the models of their rows and where everything is published.
 
 The cells of a table (benchmark, subset, metric, printed value) are rows of ``published.csv``. ``rosters/models.yaml``
-gives each of its models a spec, or the reason why there is none. ``rosters/papers.yaml`` says where the benchmarks are
+gives each of its models a spec, or the reason why there is none. The source of a spec is that of its checkpoint
+(``checkpoints``). ``rosters/papers.yaml`` says where the benchmarks are
 published and which result files the authors released.
 """
 
@@ -12,17 +13,17 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
+from typing import Any, cast
 
 import pandas as pd
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from caramel.errors import ConfigError, format_items
-from caramel.io.safe_yaml import parse_yaml
 from caramel.models.chat.settings import split_wording
 from caramel.models.specs import get_family, parse_spec
 from caramel.report.paper_table import read_published_rows
+from caramel.report.reproduction.checkpoints import read_checkpoints, read_roster
 
 CHECKPOINTS = "{checkpoints}"  # in a spec: the folder of checkpoints that the user downloaded
 _TABLE = re.compile(r"(?P<paper>\w+):T(?P<number>\d{1,2})")
@@ -108,13 +109,20 @@ class PublishedTable:
 @cache
 def read_papers() -> Mapping[str, Paper]:
     """Return the papers by their keys."""
-    return {key: Paper.model_validate(value) for key, value in _read_roster("papers.yaml").items()}
+    return {key: Paper.model_validate(value) for key, value in read_roster("papers.yaml").items()}
 
 
 @cache
 def read_models() -> Mapping[str, RosterModel]:
     """Return the models by their names in ``published.csv``."""
-    return {name: RosterModel.model_validate(value) for name, value in _read_roster("models.yaml").items()}
+    listed = read_checkpoints()
+    models = {}
+    for name, entry in read_roster("models.yaml").items():
+        values: dict[str, Any] = dict(cast("Mapping[str, Any]", entry))
+        if (checkpoint := listed.get(values.get("spec", ""))) is not None:
+            values["source"] = checkpoint.source
+        models[name] = RosterModel.model_validate(values)
+    return models
 
 
 def resolve_models(checkpoints: Path, overrides: Sequence[str]) -> Mapping[str, RosterModel]:
@@ -199,9 +207,3 @@ def find_table(name: str) -> PublishedTable:
 def build_slug(model: str) -> str:
     """Return a model's name as it may stand in a spec (``NAME=SPEC``) and in paths."""
     return re.sub(r"[^\w.+-]+", "-", model).strip("-")
-
-
-def _read_roster(name: str) -> Mapping[str, object]:
-    path = files("caramel.report.reproduction") / "rosters" / name
-    document: Mapping[str, object] = parse_yaml(path.read_text(encoding="utf-8"), str(path))
-    return document

@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from caramel.benchmarks.image_files import check_images
-from caramel.errors import BackendError, CaramelError, DataError, TrialError
+from caramel.errors import BackendError, CaramelError, DataError, ModelMemoryError, TrialError
 from caramel.evaluation.benchmark_source import (
     BenchmarkSource,
     Missing,
@@ -33,7 +33,7 @@ from caramel.utils.resampling import Bootstrap
 RUNS, RELEASED = "runs", "released"  # folders of results: measured here, and from the authors' files
 MODEL_FILE = "model.json"  # beside the tables of a run: the spec that was scored and the hash of its weights
 # Errors that are of a model or a benchmark, RuntimeError being torch's. All others end the call.
-OF_A_MODEL = (BackendError, DataError, TrialError, RuntimeError)
+OF_A_MODEL = (BackendError, DataError, ModelMemoryError, TrialError, RuntimeError)
 MOST_LINES = 4  # of the reason why a benchmark cannot be scored: it may list a thousand images
 NO_DATA = "no folder of benchmarks was given (--data)"
 Scorer = Callable[[Sequence[str], Sequence[BenchmarkSource]], Evaluation]
@@ -227,7 +227,7 @@ def _write_results(trials: Sequence[Trial], source: BenchmarkSource, out: Path, 
     for slug, folder in folders.items():
         similarities, answers, metrics = (table[table["model"] == slug] for table in result[:3])
         remove_file(folder / MODEL_FILE)  # until all tables are those of this model
-        run_files.write_run(folder, similarities, answers, metrics, result.rejects)
+        run_files.write_run(folder, similarities, answers, metrics, result.rejects, result.plugins)
         write_text(folder / MODEL_FILE, json.dumps(asdict(scored[slug]), indent=2) + "\n")
 
 

@@ -111,7 +111,7 @@ def write_paper(
         f"# {paper.paper}: measured beside published\n\n{paper.citation}. In per cent; a tie counts as a miss. "
         f"A cell reads: published / measured (difference). A dash stands for what was not measured. The difference "
         f"is left out where the figure is not over the instances of the release.",
-        *(_format_table(t, cells, models, problems) for t, cells in zip(tables, compared, strict=True)),
+        *(_format_table(t, cells, models, problems, out) for t, cells in zip(tables, compared, strict=True)),
     ]
     paths = [out / f"{key}.md", out / f"{key}.csv"]
     write_text(paths[0], "\n\n".join(parts) + "\n")
@@ -160,6 +160,7 @@ def _format_table(
     cells: pd.DataFrame,
     models: Mapping[str, RosterModel],
     problems: Mapping[tuple[str, str], str],
+    out: Path,
 ) -> str:
     """Return a section of the page: the table, its notes, and why rows were not measured."""
     keys = ["benchmark", "subset", "metric"]
@@ -177,7 +178,7 @@ def _format_table(
         (" ".join([*[benchmark] * several, *[subset] * (subset != "all")]) or "all", metric)
         for benchmark, subset, metric in columns
     )
-    notes = [*_list_notes(cells), *_list_unmeasured(table, cells, models, problems)]
+    notes = [*_list_notes(cells), *_list_unmeasured(table, cells, models, problems, out)]
     grid = render_table(Grid(titles, (tuple(lines),), tuple(notes)), "markdown")
     return f"## {table.table} ({table.name})\n\n{grid}"
 
@@ -215,6 +216,7 @@ def _list_unmeasured(
     cells: pd.DataFrame,
     models: Mapping[str, RosterModel],
     problems: Mapping[tuple[str, str], str],
+    out: Path,
 ) -> list[str]:
     """Return a line for each model without any figure, with the reason."""
     lines = []
@@ -228,6 +230,22 @@ def _list_unmeasured(
             for benchmark in table.list_benchmarks(model)
             if (member, benchmark) in problems
         ]
+        reasons += [
+            text for member in members for text in _list_results_of_others(models[member], member, out)
+        ]
         reason = models[model].unavailable or (reasons[0] if reasons else "not scored yet")
         lines.append(f"{model} was not measured: {reason}.")
     return lines
+
+
+def _list_results_of_others(wanted: RosterModel, model: str, out: Path) -> list[str]:
+    """Return which results of a model's folder are not used, because they are of another spec or other weights."""
+    texts = []
+    for path in sorted((out / RUNS / build_slug(model)).glob(f"*/{METRICS_FILES[0]}")):
+        scored = ScoredModel.read(path.parent)
+        if scored is None or not scored.is_model_of(wanted.spec):
+            of = "an unknown model" if scored is None else f"{scored.spec!r} as its weights were"
+            texts.append(
+                f"{str(path.parent)!r} holds figures of {of}, and {wanted.spec!r} is asked for; score it again"
+            )
+    return texts

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from caramel.benchmarks.ceilings.feasibility import LIMIT
 from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES
 from caramel.report.blocks import MISSING, Block, Cell, TableBlock, format_count, format_percent
 
 CEILINGS_LEAD = "The most that any model of a class can reach, whatever its size and training."
+BOUND_NOTE = f"≤: an upper bound of a ceiling that was not found exactly in {LIMIT:g} s; skill is then at least what is shown."
 CEILINGS_NOTE = (
     "Per cent: the greatest share of instances on which some model of the class is right at once; a tie is a miss. "
     f"A model of the class sees only: {'; '.join(f'{name}: {of.doc}' for name, of in MODEL_CLASSES.items())}. "
@@ -43,11 +45,34 @@ def build_ceilings_blocks(records: Sequence[Mapping[str, Any]]) -> list[Block]:
         [Cell(line.metric), Cell(line.model_class), *(_build_cell(line.by_subset.get(s)) for s in subsets)]
         for line in iter_ceiling_lines(records)
     ]
-    return [TableBlock("", ("Metric", "Class", *subsets), lines, labels=2, note=CEILINGS_NOTE)]
+    return [
+        TableBlock(
+            "",
+            ("Metric", "Class", *subsets),
+            lines,
+            labels=2,
+            note=format_ceilings_note(map(is_exact, records)),
+        )
+    ]
+
+
+def format_ceilings_note(exact: Iterable[bool]) -> str:
+    """Return the note under a table of ceilings, each of which is exact or a bound."""
+    return CEILINGS_NOTE if all(exact) else f"{CEILINGS_NOTE} {BOUND_NOTE}"
+
+
+def is_exact(record: Mapping[Any, Any]) -> bool:
+    """Return whether a record's ceiling is exact; those of earlier versions all are."""
+    return bool(record.get("exact", True))
+
+
+def mark_bound(text: str, exact: bool) -> str:
+    """Return a ceiling's text, with ``≤`` if it is an upper bound."""
+    return text if exact else f"≤ {text}"
 
 
 def _build_cell(record: Mapping[Any, Any] | None) -> Cell:
     if record is None or record["ceiling"] is None:
         return Cell(MISSING)
     impossible = f"{format_count(record['impossible'])} impossible" if record["impossible"] else ""
-    return Cell(format_percent(record["ceiling"]), impossible)
+    return Cell(mark_bound(format_percent(record["ceiling"]), is_exact(record)), impossible)

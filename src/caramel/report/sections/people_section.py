@@ -59,13 +59,14 @@ def _build_agreement_table(agreement: dict[str, object], path: Path) -> TableBlo
     """Return one row per task: items, answers, agreement."""
     rows = []
     for task in agreement:
-        alpha, low, high, items, undecided, annotators, answers, pairable = (
+        alpha, low, high, items, outdated, undecided, annotators, answers, pairable = (
             get_number(agreement, task, key, where=path)
             for key in (
                 "krippendorff_alpha",
                 "ci_low",
                 "ci_high",
                 "items",
+                "outdated",
                 "undecided",
                 "annotators",
                 "answers",
@@ -77,14 +78,28 @@ def _build_agreement_table(agreement: dict[str, object], path: Path) -> TableBlo
             [
                 Cell(task),
                 Cell(str(get_value(agreement, task, "guideline", where=path))),
-                *(Cell(format_count(number)) for number in (items, undecided, annotators, answers, pairable)),
+                *(
+                    Cell(format_count(number))
+                    for number in (items, outdated, undecided, annotators, answers, pairable)
+                ),
                 Cell(MISSING if pd.isna(alpha) else f"{alpha:.2f}", interval),
             ]
         )
-    head = ("Task", "Guideline", "Items", "undecided", "people", "answers", "answered twice", "alpha")
+    head = (
+        "Task",
+        "Guideline",
+        "Items",
+        "outdated",
+        "undecided",
+        "people",
+        "answers",
+        "answered twice",
+        "alpha",
+    )
     note = (
         "Decisions of people that chose the images. Alpha: Krippendorff's, over items with at least two answers; brackets: "
-        "95 % bootstrap interval over items. An undecided item counts as no image, or as ambiguous."
+        "95 % bootstrap interval over items. Outdated decisions are on other images or captions than those of this run, or "
+        "on none of them; only this column counts them. An undecided item counts as no image, or as ambiguous."
     )
     return TableBlock("Agreement of people", head, rows, note=note, labels=2)
 

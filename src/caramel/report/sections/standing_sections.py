@@ -13,8 +13,9 @@ from caramel.evaluation.results.run_hits import RunHits, compute_run_hits
 from caramel.evaluation.results.summary import build_subset_masks
 from caramel.report.blocks import MISSING, Block, Cell, TableBlock, format_percent
 from caramel.report.inputs import StageSkipped
-from caramel.report.sections.ceiling_section import CEILINGS_NOTE
+from caramel.report.sections.ceiling_section import format_ceilings_note, mark_bound
 from caramel.report.sections.model_rows import FORM, MAIN, Row, build_row_index, read_variants
+from caramel.report.table_lines import format_unranked_notes
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import read_table
@@ -44,8 +45,15 @@ def build_ceilings_section(data: Path) -> list[Block]:
     def list_ceilings(name: str) -> list[float]:
         return [values.get((name, column.subset, column.metric), np.nan) for column in MAIN]
 
+    exact = ceilings.set_index(["model_class", "subset", "metric"])["exact"].to_dict()
     lines = [
-        [Cell(f"ceiling {name}"), *_format_shares(list_ceilings(name))]
+        [
+            Cell(f"ceiling {name}"),
+            *(
+                Cell(mark_bound(format_percent(value), exact.get((name, column.subset, column.metric), True)))
+                for value, column in zip(list_ceilings(name), MAIN, strict=True)
+            ),
+        ]
         for name in dict.fromkeys(ceilings["model_class"])
     ]
     variants = read_variants(data)
@@ -54,7 +62,11 @@ def build_ceilings_section(data: Path) -> list[Block]:
         scores = np.array([means[variant, column.subset, column.metric]["mean"] for column in MAIN], float)
         skill = compute_skill(scores, np.array(list_ceilings(CLASS)))
         lines.append([Cell(variant, f"skill above {CLASS}"), *_format_shares(skill.tolist())])
-    return [TableBlock("", ("", *(column.title for column in MAIN)), lines, note=CEILINGS_NOTE)]
+    return [
+        TableBlock(
+            "", ("", *(column.title for column in MAIN)), lines, note=format_ceilings_note(exact.values())
+        )
+    ]
 
 
 def build_ranks_section(data: Path) -> list[Block]:
@@ -73,7 +85,9 @@ def build_ranks_section(data: Path) -> list[Block]:
         ]
         for name in hits
     ]
-    return [TableBlock("", ("Model", *(column.title for column in MAIN)), lines, note=RANKS_NOTE)]
+    columns = [(column.subset, column.metric) for column in MAIN]
+    note = " ".join([RANKS_NOTE, *format_unranked_notes(ranks, hits, columns)])
+    return [TableBlock("", ("Model", *(column.title for column in MAIN)), lines, note=note)]
 
 
 def _read_hits(data: Path) -> RunHits:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 
 from caramel.errors import CaramelError, ConfigError, ResourceError, redact_secrets
 from caramel.io.disk_space import explain_disk_error
+from caramel.plugins import PLUGINS_TAG, PLUGINS_VARIABLE
 from caramel.runtime.dvc.state import read_lock
 from caramel.runtime.git import list_changed_files, query_git
 from caramel.runtime.mlflow.retry import (
@@ -134,6 +135,8 @@ def plan_run(
         known = {KEY: key, "git.commit": commit, **(tags or {})}
         if experiment_of_dvc := os.environ.get("DVC_EXP_NAME"):  # `dvc exp run` sets it
             known["dvc.experiment"] = experiment_of_dvc
+        if plugins := os.environ.get(PLUGINS_VARIABLE):  # a stage sets it
+            known.setdefault(PLUGINS_TAG, plugins)
         inputs = [
             _build_dataset_input(path, digest, commit)
             for path, digest in get_data_versions(data, workspace).items()

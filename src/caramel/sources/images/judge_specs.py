@@ -40,7 +40,7 @@ def check_judge_spec(spec: str) -> list[str]:
         return [
             f"judge {spec!r} needs a model and a spaCy model that parses captions: write questions:MODEL@SPACY"
         ]
-    if name not in WITH_TARGET and colon:
+    if name not in (*WITH_TARGET, *JUDGES.plugins) and colon:
         return [f"judge {name!r} takes no target, but {spec!r} gives one: write {name}"]
     return []
 

@@ -59,21 +59,39 @@ def load_people_judge(*, judged: JudgedImages | None = None, **unused: object) -
         )
     decisions = read_decisions(judged.annotations, "choose", "fits")
     of_choose, of_fits = (decisions[decisions["task"] == task] for task in ("choose", "fits"))
-    rows = judged.candidates.merge(
-        judged.negatives[["negative_id", "pair_id", "negative_caption"]], on="negative_id"
-    ).merge(
-        judged.pairs[["pair_id", "caption", "image_id"]].rename(columns={"image_id": "source_image_id"}),
-        on="pair_id",
-    )
-    rows = _add_hashes(rows, judged)
+    rows = _join_captions(judged)
     fits = _look_up_choices(rows, judged, of_choose)
     for key, fit in _look_up_verdicts(rows, of_fits).items():
         fits[key] = max(fits.get(key, 0.0), fit)
     return PeopleJudge(fits, {"choose": set(of_choose["item_id"]), "fits": set(of_fits["item_id"])})
 
 
-def _add_hashes(rows: pd.DataFrame, judged: JudgedImages) -> pd.DataFrame:
-    """Return the candidates with ``sha256`` of their image, and ``positive_sha256`` of the positive one, drawn or not."""
+def list_judged_contents(judged: JudgedImages) -> frozenset[tuple[str, str, str]]:
+    """Return task, item and content of all that people can be asked about the images: other decisions are outdated."""
+    of_choose = hash_candidates(judged.candidates, judged.images)
+    rows = _join_captions(judged)
+    of_fits = (
+        (row["negative_id"], hash_judged([row["caption"]], (row["positive_sha256"], row["sha256"])))
+        for row in rows[rows["positive_sha256"].notna()].to_dict("records")
+    )
+    return frozenset(
+        (task, item, content)
+        for task, contents in (("choose", of_choose.items()), ("fits", of_fits))
+        for item, content in contents
+    )
+
+
+def _join_captions(judged: JudgedImages) -> pd.DataFrame:
+    """Return the candidates with both captions, ``sha256`` of their image, and ``positive_sha256`` of the positive one.
+
+    The positive image is drawn or not.
+    """
+    rows = judged.candidates.merge(
+        judged.negatives[["negative_id", "pair_id", "negative_caption"]], on="negative_id"
+    ).merge(
+        judged.pairs[["pair_id", "caption", "image_id"]].rename(columns={"image_id": "source_image_id"}),
+        on="pair_id",
+    )
     drawn, source = (
         dict(zip(images["image_id"], images["sha256"], strict=True))
         for images in (judged.images, judged.source_images)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from caramel.models.open_clip.config import Clip
 
-TEXTS = ("texts", "negative_texts", "paraphrases")
+TEXTS = ("texts", "negative_texts", "paraphrases", "phrases", "foils")
 Arrays = dict[str, npt.NDArray[np.generic]]
 
 
@@ -41,6 +41,8 @@ class Batch:
         negative_image_ids: (n, K), as in ``Features``.
         paraphrases: tokens (n, context).
         paraphrased: (n,), as in ``Features``.
+        phrases, foils: tokens (n, P, context); a missing phrase has arbitrary tokens.
+        phrase_mask: (n, P), as in ``Features``.
     """
 
     step: int
@@ -56,6 +58,9 @@ class Batch:
     negative_image_ids: torch.Tensor | None = None
     paraphrases: torch.Tensor | None = None
     paraphrased: torch.Tensor | None = None
+    phrases: torch.Tensor | None = None
+    phrase_mask: torch.Tensor | None = None
+    foils: torch.Tensor | None = None
 
     def to(self, device: str) -> Self:
         """Return the batch on the device."""
@@ -87,7 +92,7 @@ class Batch:
 def draw_step_rows(examples: Examples, captions: int, seed: int, step: int) -> RowIds:
     """Return the row numbers of a step: as many rows as have ``captions`` texts in total; at least two.
 
-    A row's texts are its caption, its negatives and its paraphrase. Rows are in the order of
+    A row's texts are its caption, its negatives, its paraphrase and its phrases. Rows are in the order of
     ``loader.draw_batch_rows``. If rows stay together in blocks, the step has whole blocks, and rows at the
     end that do not fill a block are left out. If the examples have neighbours, half of the step's rows are
     neighbours of the other half, one for each row, drawn from seed and step.
@@ -105,12 +110,11 @@ def draw_step_rows(examples: Examples, captions: int, seed: int, step: int) -> R
 def count_rows_per_step(method: Method, captions: int, neighbours: bool) -> int:
     """Return how many rows have ``captions`` texts in total; at least two.
 
-    The texts include those of negatives, paraphrases, neighbours and joined rows.
+    The texts include those of negatives, paraphrases, phrases, neighbours and joined rows.
     """
-    return max(
-        2,
-        captions // ((1 + method.negatives + method.paraphrases + 2 * bool(method.joins)) * (1 + neighbours)),
-    )
+    phrases = method.most_phrases + 2 * method.negatives * bool(method.units)  # a unit has a foil
+    texts = 1 + method.negatives + method.paraphrases + phrases + 2 * bool(method.joins)
+    return max(2, captions // (texts * (1 + neighbours)))
 
 
 def assemble_batch(
@@ -156,6 +160,11 @@ def _collect_rows(
             arrays["negative_texts"] = negatives.texts[at]
         if negatives.images is not None:
             arrays["negative_image_ids"] = negatives.image_ids[at]
+        if negatives.units is not None and negatives.foils is not None:
+            units, foils = negatives.units[at], negatives.foils[at]
+            arrays |= {"phrases": units, "foils": foils, "phrase_mask": positions >= 0}
+    if examples.phrases is not None:
+        arrays |= examples.phrases.select_rows(rows)
     if examples.paraphrases is not None and examples.paraphrased is not None:
         arrays |= {"paraphrases": examples.paraphrases[rows], "paraphrased": examples.paraphrased[rows]}
 

@@ -15,6 +15,7 @@ from caramel.interfaces.method import Method
 from caramel.schemas.columns import SUBTYPES
 from caramel.training.data.clic_concat import PairingIndex, extract_first_sentence
 from caramel.training.data.loader import ImageDataset, ImageFeatures, RowIds, Stack, tokenize_texts
+from caramel.training.data.phrase_table import PhraseTable
 
 if TYPE_CHECKING:
     from caramel.models.open_clip.config import Clip
@@ -33,6 +34,8 @@ class Negatives:
         positions: (n, most) positions of each row's negatives, in the row's order; -1 where a row has fewer.
         images: images for which the negatives are true; None if the method does not use them.
         image_ids: (N,), as in ``Examples``.
+        units, foils: tokens (N, context) of the phrases of caption and negative in which they differ; None if
+            the method does not use them.
     """
 
     texts: Tokens
@@ -40,6 +43,8 @@ class Negatives:
     positions: RowIds
     images: ImageDataset | ImageFeatures | None
     image_ids: RowIds
+    units: Tokens | None = None
+    foils: Tokens | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +61,7 @@ class Examples:
         paraphrases: tokens (n, context).
         paraphrased: (n,) booleans: which rows have a paraphrase.
         neighbours: (n, several) rows with other, similar images, if batches contain such rows.
+        phrases: phrases of the captions.
         joined: index of the pairs to join, if the method joins rows.
         block_size: number of consecutive rows that stay together in a batch, such as the rows of one group of
             scenes, so that every step has to tell them from each other. 1: each row is drawn by itself.
@@ -70,6 +76,7 @@ class Examples:
     paraphrases: Tokens | None = None
     paraphrased: npt.NDArray[np.bool_] | None = None
     neighbours: RowIds | None = None
+    phrases: PhraseTable | None = None
     joined: PairingIndex | None = None
     block_size: int = 1
 
@@ -102,6 +109,7 @@ def check_rows(rows: pd.DataFrame, method: Method) -> None:
       negatives than the method uses are no error.
     - At least one row must have a paraphrase if the method uses paraphrases.
     - The rows must show at least two images if the method joins rows.
+    - At least one caption must have a phrase if the method uses phrases.
     """
     if rows.empty:
         raise DataError("There is no row to train on: no pair of the train split was kept.")
@@ -122,6 +130,12 @@ def check_rows(rows: pd.DataFrame, method: Method) -> None:
         raise DataError(
             f"All rows show one image, and method {method.name!r} joins two images. "
             f"{cure}: rows with another image."
+        )
+    if method.phrases and not any(map(method.phrases, rows["caption"])):
+        raise DataError(
+            f"None of {len(rows)} captions has a noun phrase that the word lists know, such as "
+            f"{rows['caption'].iloc[0]!r}, and method {method.name!r} trains on them. Remove {method.name!r} from "
+            "finetune.variants, or use English captions."
         )
     if method.paraphrases and rows["caption2"].isna().all():
         raise DataError(
@@ -184,7 +198,20 @@ def load_examples(
             build_images(further["negative_image_ids"], further) if method.images else None,
             image_ids[len(rows) :],
         )
+        if method.units:
+            units = [
+                method.units(caption, negative)
+                for caption, negative in zip(further["caption"], further["negative_captions"], strict=True)
+            ]
+            unit_tokens, foil_tokens = (
+                encode_texts(pd.Series(column)) for column in zip(*units, strict=True)
+            )
+            negatives = replace(negatives, units=unit_tokens, foils=foil_tokens)
         examples = replace(examples, negatives=negatives)
+    if method.phrases:
+        phrases = [method.phrases(caption)[: method.most_phrases] for caption in captions]
+        table = PhraseTable.from_phrases(phrases, method.most_phrases, clip.tokenize)
+        examples = replace(examples, phrases=table)
     if method.paraphrases:
         has = rows["caption2"].notna().to_numpy(bool)
         examples = replace(examples, paraphrases=encode_texts(rows["caption2"].fillna("")), paraphrased=has)

@@ -144,7 +144,7 @@ def encode_locked(clip: Clip, sets: Sequence[Examples], device: str, precision: 
 
     method = sets[0].method
     learns = any(parameter.requires_grad for parameter in clip.model.visual.parameters())
-    if learns or method.parts or method.joins or not all(part.held for part in sets):
+    if learns or method.parts or method.patches or method.joins or not all(part.held for part in sets):
         return list(sets)
     return [encode_examples(part, encode_pixels) for part in sets]
 

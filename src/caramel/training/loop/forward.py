@@ -8,14 +8,21 @@ from caramel.interfaces.method import Features, Method
 from caramel.models.open_clip.encoder import encode_image, encode_text, normalise_pixels
 from caramel.models.open_clip.patch_tokens import encode_image_patches
 from caramel.models.open_clip.text_padding import encode_text_words
-from caramel.training.data.batch import Batch
+from caramel.training.data.batch import TEXTS, Batch
 
 if TYPE_CHECKING:
     import torch
 
     from caramel.models.open_clip.config import Clip
 
-AS_IN_BATCH = ("image_ids", "negative_mask", "negative_types", "negative_image_ids", "paraphrased")
+AS_IN_BATCH = (
+    "image_ids",
+    "negative_mask",
+    "negative_types",
+    "negative_image_ids",
+    "paraphrased",
+    "phrase_mask",
+)
 
 
 def encode_batch(clip: Clip, method: Method, batch: Batch) -> Features:
@@ -45,7 +52,7 @@ def _encode_images(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.
     n = len(batch.images)
     tensors: dict[str, torch.Tensor] = {}
     stack = _stack_tensors([batch.images, batch.negative_images], batch.images.ndim - 1)
-    if method.parts:
+    if method.parts or method.patches:
         vectors, patches = encode_image_patches(clip.model, normalise_pixels(clip, stack))
         tensors["patches"] = patches[:n].float()
     else:
@@ -58,26 +65,23 @@ def _encode_images(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.
 
 
 def _encode_texts(clip: Clip, method: Method, batch: Batch) -> dict[str, torch.Tensor]:
-    """Return the vectors of captions, negatives and paraphrases, and the words of captions and negatives."""
+    """Return the vectors of all texts, and the words of captions and negatives."""
     import torch
 
-    n = len(batch.texts)
+    texts = {name: tokens for name in TEXTS if (tokens := getattr(batch, name)) is not None}
+    counts = [tokens.shape[:-1].numel() for tokens in texts.values()]
+    tokens = _stack_tensors(list(texts.values()), 1)
     tensors: dict[str, torch.Tensor] = {}
-    tokens = _stack_tensors([batch.texts, batch.negative_texts, batch.paraphrases], 1)
     if method.parts:
         vectors, words, is_word = encode_text_words(clip.model, tokens, batch.columns)
+        n = len(batch.texts)
         for name, value in (("words", words.float()), ("is_word", is_word)):
             behind = value[n:].view(n, -1, *value.shape[1:])
             tensors[name] = torch.cat([value[:n, None], behind], 1)
     else:
         vectors = encode_text(clip, tokens, batch.columns)
-    vectors = vectors.float()
-    tensors["text_features"] = vectors[:n]
-    if batch.negative_texts is not None:
-        end = n + batch.negative_texts.shape[:2].numel()
-        tensors["negative_texts"] = vectors[n:end].view(*batch.negative_texts.shape[:2], -1)
-    if batch.paraphrases is not None:
-        tensors["paraphrases"] = vectors[-n:]
+    for (name, tokens), part in zip(texts.items(), torch.split(vectors.float(), counts), strict=True):
+        tensors["text_features" if name == "texts" else name] = part.view(*tokens.shape[:-1], -1)
     return tensors
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from caramel.interfaces.method import Features, Method
-from caramel.training.losses import distinct_image_mask
+from caramel.training.losses import compute_sigmoid_loss
 
 if TYPE_CHECKING:
     import torch
@@ -18,14 +18,7 @@ def compute_loss(encoded: Features, step: int) -> torch.Tensor:
     which amounts to another learning rate. Two rows of one image are neither a positive nor a negative pair
     and are left out.
     """
-    import torch
-    from torch.nn.functional import logsigmoid
-
-    assert encoded.logit_bias is not None
-    n = len(encoded.image_features)
-    logits = encoded.logit_scale * encoded.image_features @ encoded.text_features.T + encoded.logit_bias
-    signs = 2 * torch.eye(n, device=logits.device, dtype=logits.dtype) - 1
-    return -(logsigmoid(signs * logits) * distinct_image_mask(encoded.image_ids)).sum() / n
+    return compute_sigmoid_loss(encoded)
 
 
 METHOD = Method(

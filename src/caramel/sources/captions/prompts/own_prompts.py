@@ -45,7 +45,7 @@ def find_own_prompts(folder: str) -> str:
     if problems:
         raise DataError(
             f"negatives.language_model.prompts = {folder!r} cannot be used:\n{format_items(problems, 20)}\n"
-            f"Copy caramel's files from {str(FOLDER)!r}, and change task, rules and examples only."
+            f"Copy caramel's files from {str(FOLDER)!r}, all but {OF_GRAPHS}.yaml, and change task, rules and examples only."
         )
     return folder
 

@@ -1,0 +1,1 @@
+"""A benchmark and a blind scorer for caramel."""
