@@ -7,11 +7,9 @@ from typing import Any
 import pandas as pd
 
 from caramel.annotation.agreement.decision_agreement import log_agreement, summarise_decisions
-from caramel.annotation.agreement.decision_files import find_outdated, read_decisions
-from caramel.annotation.content import hash_candidates
+from caramel.annotation.agreement.decision_files import read_decisions, require_current_candidates
 from caramel.config.schema import Config
 from caramel.config.validate import PEOPLE
-from caramel.errors import DataError, format_items
 from caramel.interfaces.judge import JudgedImages
 from caramel.io.files import write_json
 from caramel.io.image_store import ImageStore, rewrite_shard_paths
@@ -95,14 +93,10 @@ def _read_labels(
         DataError: there are none, or people decided on other images than the candidates.
     """
     if calibrate_on == "labels":
-        return read_labels(folder)
+        return read_labels(folder, images)
     if calibrate_on == "decisions":
         decisions = read_decisions(folder, "choose")
-        if outdated := find_outdated(decisions, hash_candidates(candidates, images)):
-            raise DataError(
-                f"{len(outdated)} decisions are on other images or captions than the candidates:\n{format_items(outdated)}\n"
-                f"Have these items judged again (`caramel annotate make choose`), or set filter_images.calibrate_on to 'val'."
-            )
+        require_current_candidates(decisions, candidates, images)
         return build_labels_of_decisions(decisions, candidates, negatives)
     return None
 

@@ -21,7 +21,9 @@ def crepe_index(config: Config) -> None:
         correct_spelling=config.crepe.correct_spelling,
     )
     section = config.crepe
-    settings = {name: getattr(section, name) for name in ("graphs", "corpus", "column", "parser", "correct_spelling")}
+    settings = {
+        name: getattr(section, name) for name in ("graphs", "corpus", "column", "parser", "correct_spelling")
+    }
     log_set_run("crepe_index", settings, path, {"words": words})
 
 

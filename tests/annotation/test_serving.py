@@ -161,7 +161,9 @@ def test_accounts_are_added_renewed_and_removed_while_a_task_is_served(tmp_path:
         for name in ("a01", "a03"):
             assert Client(origin, new[name], page="new").start(), name
         accounts.write_text("{")
-        assert Client(origin, new["a01"]).send("start").status_code == 503, "unreadable: nobody gets in, pages try again"
+        assert Client(origin, new["a01"]).send("start").status_code == 503, (
+            "unreadable: nobody gets in, pages try again"
+        )
         accounts.write_text(json.dumps({"annotators": {}}))
         last = add_accounts(accounts, ["a04"])
         assert Client(origin, last["a04"]).start()

@@ -114,6 +114,13 @@ def test_the_default_names_nothing_that_is_missing() -> None:
             "evaluate.data = 'gone': no such folder",
         ),
         (
+            {"filter_images__second_judge": "questions:no/model@no_such_spacy"},
+            "filter_images.second_judge = .*: spaCy model 'no_such_spacy': neither an installed package",
+        ),
+        ({"crepe__parser": "frases"}, "crepe.parser: Unknown graph parser .*'phrases'"),
+        ({"crepe__words": "wordnett:inputs/wordnet"}, "crepe.words: Unknown thesaurus .*'wordnet'"),
+        ({"crepe__writer": "chatt:m@http://h/v1"}, "crepe.writer: Unknown language model .*'chat'"),
+        (
             {"evaluate__benchmarks": ["held_out_retrieval"], "evaluate__data": "."},
             "evaluate.benchmarks names 'held_out_retrieval', but it is always evaluated",
         ),
@@ -131,6 +138,19 @@ def test_what_is_not_there_is_named_with_its_key_by_stages_and_doctor(
     found = settings.check_backends(config(**sets))
     assert found.state == FAIL
     assert said.partition(":")[0].partition(" ")[0] in found.text
+
+
+def test_the_folders_of_the_tuning_on_sugarcrepe_pp_must_exist(folders: Path) -> None:
+    profile = read_yaml(Path(__file__).parents[2] / "params" / "sugarcrepe_pp.yaml", "")
+    tuned = {**profile["finetune_sugarcrepe_pp"], "models": ["chat:m@http://127.0.0.1:9/v1"]}
+    values = {**copy.deepcopy(DEFAULT), "finetune_sugarcrepe_pp": tuned}
+    assert list(iter_unmet_names(parse_config(values, "params.yaml"))) == [
+        "finetune_sugarcrepe_pp.data = 'inputs/benchmarks': no such folder",
+        "finetune_sugarcrepe_pp.images = 'inputs/images': no such folder",
+    ]
+    for name in ("benchmarks", "images"):
+        (folders / "inputs" / name).mkdir()
+    assert list(iter_unmet_names(parse_config(values, "params.yaml"))) == []
 
 
 def test_all_that_is_missing_is_named_at_once(folders: Path) -> None:

@@ -10,7 +10,7 @@ import pandas as pd
 from caramel.annotation.content import hash_judged
 from caramel.annotation.items import Item, parse_item
 from caramel.annotation.task_file import open_task_file, read_settings
-from caramel.schemas.annotation import ANNOTATIONS
+from caramel.schemas.annotation import ANNOTATIONS, UNANSWERED
 from caramel.schemas.io import build_frame
 
 UNORDERED = "import-csv-"  # start of the ids of answers whose order is unknown
@@ -43,6 +43,37 @@ def read_answers(path: Path) -> pd.DataFrame:
         qualified=~rows["annotator"].isin(failed),
     )
     return build_frame(ANNOTATIONS, rows.astype({"seconds": "float64", "turn": "float64"}))
+
+
+def list_unanswered_items(path: Path) -> pd.DataFrame:
+    """Return a row of role ``unanswered`` for each item of a task file that nobody answered or skipped.
+
+    They tell a text that nobody has seen yet from one that is in no task. Rows of table ``annotations``.
+
+    Raises the errors of ``open_task_file``.
+    """
+    with closing(open_task_file(path)) as connection:
+        settings = read_settings(connection)
+        items = connection.execute(
+            "SELECT item_id, content FROM items WHERE role = 'item' AND item_id NOT IN "
+            "(SELECT item_id FROM answers WHERE NOT withdrawn) ORDER BY item_id"
+        ).fetchall()
+    common = {
+        "task": settings.task,
+        "role": UNANSWERED,
+        "annotator": "",
+        "qualified": True,
+        "guideline": settings.guideline_hash,
+        "answered_at": "",
+        "order": "[]",
+    }
+    return build_frame(
+        ANNOTATIONS,
+        [
+            {"item_id": name, "content": hash_item(parse_item(name, content, None)), **common}
+            for name, content in items
+        ],
+    )
 
 
 def hash_item(item: Item) -> str:

@@ -21,15 +21,18 @@ from caramel.registry import (
     BLIND,
     FAMILIES,
     GENERATORS,
+    GRAPH_PARSERS,
     JUDGES,
     LANGUAGE_MODELS,
     METHODS,
     SCORERS,
     SOURCES,
     TEXT_JUDGES,
+    THESAURI,
     WRITERS,
     Registry,
 )
+from caramel.utils.packages import NO_SPACY_MODEL, is_package_or_folder
 
 PEOPLE = "people"  # backend of what people decided
 _LABELLED = re.compile(r"[^=:]+=")  # a name in front of a spec of a model
@@ -83,6 +86,7 @@ def iter_unmet_names(config: Config) -> Iterator[str]:
             yield f"{key}.pretrained is not set, but {key}.backend is 'pretrained'"
     yield from _iter_model_problems(config)
     yield from _iter_spacy_problems(config)
+    yield from _iter_crepe_problems(config)
     yield from _iter_conflicts(config)
     yield from _iter_people_conflicts(config)
     for key, scorers in (
@@ -108,6 +112,11 @@ def iter_unmet_names(config: Config) -> Iterator[str]:
         yield "evaluate.data is not set, but evaluate.benchmarks needs it: it is the folder of the benchmarks' files"
     folders = [("evaluate.data", evaluate.data), ("evaluate.images", evaluate.images)]
     folders = [("evaluate.zero_shot", evaluate.zero_shot), *(folders if evaluate.benchmarks else [])]
+    if tuned:
+        folders += [
+            ("finetune_sugarcrepe_pp.data", tuned.data),
+            ("finetune_sugarcrepe_pp.images", tuned.images),
+        ]
     for key, folder in folders:
         if folder is not None and not (is_there(folder) and Path(folder).is_dir()):
             yield f"{key} = {folder!r}: no such folder"
@@ -165,11 +174,20 @@ def _iter_spacy_problems(config: Config) -> Iterator[str]:
             f"negatives.spacy_model = {name!r} is used by the backend lexicon and by language_model with compose: edit. "
             f"Set it to null."
         )
-    elif not Path(name).is_dir() and not (name.isidentifier() and find_spec(name)):
-        yield (
-            f"negatives.spacy_model = {name!r}: neither an installed package nor a folder; pip install 'caramel[spacy]' "
-            f"and a model"
-        )
+    elif not is_package_or_folder(name):
+        yield f"negatives.spacy_model = {name!r}: {NO_SPACY_MODEL}"
+
+
+def _iter_crepe_problems(config: Config) -> Iterator[str]:
+    """Yield the unknown names in the section of CREPE's graph; its files are checked when that graph runs."""
+    section = config.crepe
+    for key, registry, spec in (
+        ("crepe.parser", GRAPH_PARSERS, section.parser),
+        ("crepe.words", THESAURI, section.words),
+        ("crepe.writer", LANGUAGE_MODELS, section.writer),
+    ):
+        if spec is not None:
+            yield from _iter_unknown(key, registry, spec.partition(":")[0])
 
 
 def _iter_conflicts(config: Config) -> Iterator[str]:

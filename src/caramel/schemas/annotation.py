@@ -7,7 +7,8 @@ import sys
 from caramel.schemas.contracts import BOOL, COUNT, FLOAT, INT, TEXT, Column, Table
 
 TASKS = ("choose", "fits", "compare", "true", "baseline", "correct", "resolve")  # kinds of questions
-ROLES = ("item", "gold", "qualification")  # what an item is for
+UNANSWERED = "unanswered"  # role of a text that nobody was shown or answered
+ROLES = ("item", "gold", "qualification", UNANSWERED)  # what an item is for
 
 ANNOTATIONS = Table(
     "annotations",
@@ -23,7 +24,8 @@ ANNOTATIONS = Table(
         "role": Column(
             TEXT,
             "item: to be judged; gold: mixed in, with a known answer; qualification: answered first, with a known answer. "
-            "Agreement, decisions and baselines are computed from role item alone",
+            "unanswered: an item of task correct without an answer or reason, with empty annotator and answered_at. Agreement, "
+            "decisions and baselines are computed from role item alone",
             choices=ROLES,
         ),
         "annotator": Column(TEXT, "pseudonym of the annotator"),

@@ -17,7 +17,9 @@ DECISIONS = Table(
             TEXT, "query of a structured answer (`i0`, `plausible` …); empty for the other tasks"
         ),
         "decision": Column(
-            TEXT, "the decided answer, as in table `annotations`; null: undecided, a tie", null=True
+            TEXT,
+            "the decided answer, as in table `annotations`; null: a tie, too few answers, or none",
+            null=True,
         ),
         "method": Column(
             TEXT,
@@ -42,6 +44,6 @@ DECISIONS = Table(
         "content": Column(
             TEXT, "hash of the captions and images that were judged, as in table `annotations`"
         ),
-        "decided_at": Column(TEXT, "time of the last answer: UTC, ISO 8601"),
+        "decided_at": Column(TEXT, "time of the last answer: UTC, ISO 8601; empty without answers"),
     },
 )

@@ -60,6 +60,13 @@ def test_texts_have_an_observed_agreement_alone() -> None:
     assert describe_annotators(rows, "correct", bootstrap=BOOTSTRAP)["kappa"].isna().all()
 
 
+def test_texts_without_an_answer_are_no_annotator_s() -> None:
+    answered = annotated({"ada": {"a": "A."}, "bob": {"a": "A."}}, task="correct")
+    unanswered = annotated({"": {"b": None}}, task="correct", role="unanswered", skipped=None)
+    described = describe_annotators(pd.concat([answered, unanswered]), "correct", bootstrap=BOOTSTRAP)
+    assert described["annotator"].tolist() == ["ada", "bob"]
+
+
 def test_missing_times_leave_the_pace_unknown() -> None:
     answers = {f"i{n}": ("yes", "no")[n % 2] for n in range(40)}
     rows = annotated({"ada": answers, "bob": answers}, task="true", seconds=None).astype({"seconds": float})

@@ -42,6 +42,24 @@ def test_an_item_with_too_few_answers_is_undecided() -> None:
     assert decide(annotated(VOTES), min_answers=2)["decision"].tolist() == ["positive", None, None]
 
 
+def test_a_text_without_an_answer_is_a_row_without_votes() -> None:
+    answered = annotated({"ada": {"a": "A."}}, task="correct")
+    unanswered = annotated({"": {"b": None}}, task="correct", role="unanswered", skipped=None, seconds=None)
+    failed = annotated({"cy": {"c": "C."}}, task="correct", qualified=False)
+    rows = decide(pd.concat([answered, unanswered, failed]))
+    assert rows[["decision", "votes", "skipped"]].to_numpy().tolist() == [
+        ["A.", '{"A.": 1}', None],
+        [None, "{}", None],
+        [None, "{}", None],
+    ]
+
+
+def test_one_answer_resolves_two_different_corrections_however_many_are_required() -> None:
+    corrected = annotated({"ada": {"a": "A."}, "bob": {"a": "B."}}, task="correct")
+    resolved = annotated({"cy": {"a": "B."}}, task="resolve")
+    assert decide(corrected, resolved, min_answers=2).loc["a", "decision"] == "B."
+
+
 def test_estimated_errors_decide_between_a_good_and_a_bad_annotator() -> None:
     truth = {f"i{n:02d}": ("yes", "no")[n % 2] for n in range(40)}
     bad = {"cy": {item: ("yes", "no")[n % 3 == 0] for n, item in enumerate(truth)}}

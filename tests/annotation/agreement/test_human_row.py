@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,8 @@ from caramel.annotation.agreement.human_row import (
 )
 from caramel.annotation.content import hash_instances
 from caramel.errors import DataError
+from caramel.interfaces.benchmark import Benchmark
+from caramel.registry import BENCHMARKS
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.instances import INSTANCES
@@ -42,7 +45,9 @@ def reply(*wrong: str) -> str:
     return json.dumps({query: other[right] if query in wrong else right for query, right in RIGHT.items()})
 
 
-def score(answers: pd.DataFrame, number: int = 4) -> pd.DataFrame:
+def score(
+    answers: pd.DataFrame, number: int = 4, benchmark: Benchmark = BENCHMARKS["instances"]
+) -> pd.DataFrame:
     rows = compute_baseline_metrics(
         answers.assign(
             content=answers["item_id"].map(hash_instances(instances(number), index_swap_images(number)))
@@ -50,7 +55,7 @@ def score(answers: pd.DataFrame, number: int = 4) -> pd.DataFrame:
         instances(number),
         index_swap_images(number),
         model="people",
-        benchmark="instances",
+        benchmark=benchmark,
         where="here",
     )
     check_table(METRICS, rows, "metrics")
@@ -129,6 +134,21 @@ def test_the_macro_mean_counts_each_subtype_once_as_for_models() -> None:
     assert rows.loc[("macro", "group"), "value"] == pytest.approx((1 / 3 + 1) / 2)
     assert rows.loc[("macro", "group"), "n"] == 4
     assert rows.loc[("macro", "group"), "ci_low"] < 2 / 3 < rows.loc[("macro", "group"), "ci_high"]
+
+
+def test_the_macro_mean_is_over_the_subsets_that_the_benchmark_selects() -> None:
+    answers = {  # swap_obj: 1 of 3 right; replace_att: 1 of 1, and one skipped
+        "ada": {"i0": reply(), "i2": reply("i0"), "i1": reply()},
+        "bob": {"i4": reply("i0"), "i3": None},
+    }
+    table = annotated(answers, task="baseline")
+    benchmark = BENCHMARKS["instances"]
+    for selected in ({"swap_obj"}, {"swap"}):
+        rows = score(table, 5, replace(benchmark, macro=selected.__contains__))
+        assert rows.loc[("macro", "group"), "value"] == pytest.approx(1 / 3)
+        assert rows.loc[("macro", "group"), ["n", "unscored"]].tolist() == [3, 0]
+    rows = score(table, 5, replace(benchmark, macro=lambda subset: False))
+    assert "macro" not in rows.index.get_level_values("subset")
 
 
 def test_the_interval_of_a_macro_mean_covers_the_truth() -> None:

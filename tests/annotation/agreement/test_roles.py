@@ -15,6 +15,7 @@ from caramel.annotation.agreement.decide import decide_answers
 from caramel.annotation.agreement.human_row import compute_baseline_metrics
 from caramel.annotation.agreement.summary import summarise_agreement
 from caramel.errors import DataError
+from caramel.registry import BENCHMARKS
 from caramel.utils.resampling import Bootstrap
 
 BOOTSTRAP = Bootstrap(100, 0)
@@ -82,7 +83,7 @@ def test_a_baseline_is_that_of_real_instances() -> None:
         build_swap_instances(4),
         index_swap_images(4),
         model="people",
-        benchmark="instances",
+        benchmark=BENCHMARKS["instances"],
         where="here",
     )
     group = metrics[(metrics["subset"] == "all") & (metrics["metric"] == "group")]

@@ -16,11 +16,14 @@ from annotation_tasks import answer_of, list_keys
 
 from caramel.annotation.content import hash_candidates
 from caramel.annotation.store import AnswerStore
+from caramel.errors import DataError
 from caramel.schemas.annotation import ANNOTATIONS
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.pairs import PAIRS
+from caramel.sources.captions.corrected import read_corrected_paraphrases
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -103,6 +106,17 @@ def test_a_paraphrase_that_two_people_correct_differently_is_decided_by_a_third(
     }
 
 
+def test_an_unfinished_correction_stops_the_stage_that_reads_it(project: Call) -> None:
+    make(project, "correct")
+    AnswerStore(Path("task.db")).add_answers([answer_of("p0", "a", answer="Corrected.")])
+    code, _, error = project("annotate", "answers", "task.db", "--out", "answers.parquet")
+    assert (code, f"{COUNT - 1} items have no answer yet" in error) == (0, True)
+    assert project("annotate", "decide", "answers.parquet", "--out", "decisions.parquet")[0] == 0
+    pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
+    with pytest.raises(DataError, match=rf"{COUNT - 1} have no answer:\s+- 'p1'"):
+        read_corrected_paraphrases(pairs, annotations=".")
+
+
 def test_two_sets_are_compared_by_caption_and_type(project: Call) -> None:
     for name, word in (("a", "blue"), ("b", "green")):
         frame = pd.DataFrame(
@@ -126,11 +140,14 @@ def test_gold_items_are_named_by_a_file_whose_errors_name_the_row(project: Call)
     rows = make(project, "choose", "--gold", "gold.csv", "--items", "2")
     assert sorted(str(row["role"]) for row in rows) == ["gold", "item", "item", "qualification"]
     Path("task.db").unlink()
-    _, _, told = project(
-        "annotate", "make", "choose", "--gold", "gold.csv", "--items", "2", "--out", "task.db"
-    )
-    assert "all 1 gold items within about 9 items" in told
-    assert "The task has 2 items: whoever judges all of them meets about 0" in told
+    known = ("annotate", "make", "choose", "--gold", "gold.csv", "--items", "2", "--out", "task.db")
+    _, _, told = project(*known)
+    assert "meets all" not in told  # 9 items would be needed
+    assert "The task has 2 items: whoever judges all of them meets about 0 of the 1 gold items" in told
+    Path("task.db").unlink()
+    _, _, told = project(*known, "--gold-every", "2")
+    assert "all 1 gold items within about 1 items" in told
+    assert "The task has" not in told
     for line, message in {
         "p9,0,gold": "no item 'p9'",
         "p2:replace_att,9,gold": "Possible values: 0, 1, 2, none",

@@ -16,10 +16,17 @@ from caramel.sources.captions.corrected import NO_DRAFT, SKIPPED, read_corrected
 ROWS = [{"pair_id": p, "image_id": p, "caption": f"{p}.", "split": "test", "source": "s"} for p in "pqr"]
 
 
-def corrected(folder, skipped: dict[str, str] | None = None, changed: str = "", **decisions: str | None):
+def corrected(
+    folder,
+    skipped: dict[str, str] | None = None,
+    changed: str = "",
+    votes: dict[str, str] | None = None,
+    **decisions: str | None,
+):
     contents = {row["pair_id"]: hash_judged([row["caption"]]) for row in ROWS if row["pair_id"] != changed}
     rows = decided("correct", decisions, contents=contents)
     rows["skipped"] = rows["item_id"].map(skipped or {}).astype(object)
+    rows["votes"] = rows["item_id"].map(votes or {}).fillna(rows["votes"])
     write_table(DECISIONS, rows, folder / "decisions.parquet")
     return read_corrected_paraphrases(build_frame(PAIRS, ROWS), annotations=str(folder), data_dir="unused")
 
@@ -44,7 +51,17 @@ def test_pairs_that_were_corrected_differently_or_for_another_caption_are_named_
         r"1 were corrected differently:\s+- 'q'.*annotate make resolve"
     )
     with pytest.raises(DataError, match=message):
-        corrected(tmp_path, p="P2.", q=None, r="R2.", changed="r")
+        corrected(tmp_path, p="P2.", q=None, r="R2.", changed="r", votes={"q": '{"Q2.": 1, "Q3.": 1}'})
+
+
+def test_pairs_that_nobody_or_too_few_people_answered_are_named_and_no_rejects(tmp_path) -> None:
+    message = (
+        r"(?s)paraphrases of 2 of 3 pairs.*1 have no answer:\s+- 'q'.*annotate answers.*"
+        r"1 have fewer answers than --min-answers.*- 'r'"
+    )
+    with pytest.raises(DataError, match=message) as error:
+        corrected(tmp_path, p="P2.", q=None, r=None, votes={"q": "{}", "r": '{"R2.": 1}'})
+    assert "resolve" not in str(error.value)
 
 
 def test_pairs_that_people_skipped_or_did_not_get_are_rejects_with_the_reason(tmp_path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from annotated import decided
+from annotation_tasks import list_keys
 from stored_images import stored
 
 from caramel import cli
@@ -162,8 +163,10 @@ def answer_in_csv(task: str, choose) -> None:
     """Have two people answer a task as CSV: ``choose`` returns the number of an option for a row."""
     annotate("export", f"{task}.db", "--to", "csv", "--out", task)
     rows = pd.read_csv(f"{task}/items.csv", dtype=str, keep_default_na=False)
+    item_ids = {key: item_id for item_id, key in list_keys(Path(f"{task}.db")).items()}
+    known = rows.assign(item_id=rows["item_key"].map(item_ids)).to_dict("records")
     for name in ("ada", "bob"):
-        answers = [str(choose(row)) for row in rows.to_dict("records")]
+        answers = [str(choose(row)) for row in known]
         rows.assign(annotator=name, answer=answers, seconds="3").to_csv(f"{name}_{task}.csv", index=False)
         annotate("import", f"{task}.db", f"{name}_{task}.csv")
     annotate("answers", f"{task}.db", "--out", f"{task}.parquet")
@@ -218,7 +221,9 @@ def test_judges_are_calibrated_on_a_file_of_labels_where_the_profile_says_so(run
         {"image_id": image, "caption": f"{caption[:-1]}.", "fits": number % 2 == 0}
         for number, (image, caption) in enumerate(zip(pairs["image_id"], pairs["caption"], strict=True))
     ]
-    labels.append({"image_id": candidates["image_id"][0], "caption": "A candidate.", "fits": True})
+    drawn = read_table(IMAGES, "data/synthesize/images.parquet").set_index("image_id")["sha256"]
+    name = candidates["image_id"][0]
+    labels.append({"image_id": name, "caption": "A candidate.", "fits": True, "sha256": drawn[name]})
     folder = Path("inputs/annotations/images")
     folder.mkdir(parents=True, exist_ok=True)
     write_profile("files", {"filter_images.calibrate_on": "labels"}, Path())

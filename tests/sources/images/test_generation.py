@@ -1,4 +1,5 @@
 import shutil
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -9,10 +10,12 @@ from stored_images import Taken
 from caramel.errors import BackendError, DataError, ResourceError
 from caramel.interfaces.settings import Execution
 from caramel.io.image_codec import decode_center_crop
+from caramel.runtime.ray.file_transfer import LocalFile
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.columns import SPLITS
 from caramel.schemas.contracts import check_table
 from caramel.schemas.rejects import REJECTS
+from caramel.sources.images import generation
 from caramel.sources.images.candidates import StopRule
 from caramel.sources.images.diffusion import Sampling, adopt_pipeline, draw_images, load_pipeline
 from caramel.sources.images.generation import (
@@ -216,6 +219,29 @@ def test_settings_are_chosen_on_a_grid_by_the_judge(world, generator_folder, cli
     best = max(found["grid"], key=lambda point: point["fit"])
     assert found["chosen"] == {"guidance": best["guidance"], "steps": 2}
     assert len({point["fit"] for point in found["grid"]}) == 2, "the settings make no difference"
+
+
+def test_the_model_of_the_grid_s_judge_is_sent_to_other_machines(world, tmp_path, monkeypatch) -> None:
+    (tmp_path / "blip").mkdir()
+    monkeypatch.chdir(tmp_path)
+    sent = {}
+
+    def record(trial, points, *, settings, **options):
+        sent.update(settings)
+        return [SimpleNamespace(result={**point, "fit": 1.0}) for point in points]
+
+    monkeypatch.setattr(generation, "tune_grid", record)
+    drawing = Drawing("generator", 1, 48, 4, "cpu", Execution("inline", tmp_path, 1.0))
+    choose_settings(
+        [],
+        drawing,
+        guidance=[1.5],
+        steps=[2],
+        judge="itm:blip",
+        judge_checkpoint="base",
+        allow_unmentioned_objects=False,
+    )
+    assert LocalFile("blip") in sent["judge"]
 
 
 def test_a_pipeline_of_another_class_loads_and_draws_through_the_same_code(

@@ -1,7 +1,11 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from caramel.errors import DataError
+from caramel.runtime.ray.file_transfer import LocalFile, format_as_given, map_instances
+from caramel.sources.images.judge_specs import split_judge_spec
 from caramel.sources.images.judges import ReadingJudge, clip_judge
 from caramel.sources.world.drawing import draw_scene, encode_png
 from caramel.sources.world.scenes import Scene, SceneObject
@@ -83,3 +87,24 @@ def test_a_noun_that_stands_twice_or_a_cell_that_cannot_be_read_is_no_picture_of
 def test_a_position_is_read_off_the_picture() -> None:
     assert fit("A red car on the left and a cup at the top.", CAR, CUP) == 1.0
     assert fit("A red car on the left and a cup at the bottom.", CAR, CUP) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("spec", "paths"),
+    [
+        ("itm:blip", ["blip"]),
+        ("questions:blip@parser", ["blip", "parser"]),
+        ("questions:blip@en_core_web_sm", ["blip"]),
+        ("vqascore:owner/model", []),
+        ("clip", []),
+    ],
+)
+def test_the_folders_of_a_judge_s_spec_travel_to_other_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, paths: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("blip", "parser"):
+        Path(name).mkdir()
+    parts = split_judge_spec(spec)
+    assert [part.path for part in parts if isinstance(part, LocalFile)] == paths
+    assert "".join(map_instances(parts, LocalFile, format_as_given)) == spec

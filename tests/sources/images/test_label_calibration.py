@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from annotated import decided
+from stored_images import indexed
 
 from caramel.errors import DataError
 from caramel.schemas.candidates import CANDIDATES
@@ -78,9 +79,9 @@ def test_a_choice_of_people_labels_the_chosen_image_and_none_labels_all() -> Non
     decisions = decided("choose", {"a": "1", "b": "none", "c": None})
     labels = build_labels_of_decisions(decisions, candidates, negatives)
     assert labels.values.tolist() == [
-        ["a#1", "Caption a.", True],
-        ["b#0", "Caption b.", False],
-        ["b#1", "Caption b.", False],
+        ["a#1", "Caption a.", True, "a"],
+        ["b#0", "Caption b.", False, "b"],
+        ["b#1", "Caption b.", False, "b"],
     ]
     with pytest.raises(DataError, match=r"do not exist, of 1 negatives:\n.*d"):
         build_labels_of_decisions(decided("choose", {"d": "7"}), candidates, negatives)
@@ -88,10 +89,10 @@ def test_a_choice_of_people_labels_the_chosen_image_and_none_labels_all() -> Non
 
 def test_a_file_of_labels_is_read_and_a_broken_one_says_what_is_wrong(tmp_path) -> None:
     with pytest.raises(DataError, match=r"labels.csv' is missing: .*image_id, caption, fits.*'val'"):
-        read_labels(tmp_path)
+        read_labels(tmp_path, indexed([]))
     path = tmp_path / "labels.csv"
     path.write_text("image_id,caption,fits\na,A cat.,true\na,A dog.,False\n")
-    assert read_labels(tmp_path)["fits"].tolist() == [True, False]
+    assert read_labels(tmp_path, indexed([]))["fits"].tolist() == [True, False]
     for text, words in (
         ("a,A cat.,yes\n", "row 2|line 2|fits' must be true or false, not 'yes'"),
         ("a,A cat.,true\na,A cat.,false\n", "1 rows whose image and caption have a label already"),
@@ -99,7 +100,24 @@ def test_a_file_of_labels_is_read_and_a_broken_one_says_what_is_wrong(tmp_path) 
     ):
         path.write_text("image_id,caption,fits\n" + text)
         with pytest.raises(DataError, match=words):
-            read_labels(tmp_path)
+            read_labels(tmp_path, indexed([]))
+
+
+def test_a_label_of_a_candidate_that_was_drawn_again_is_an_error(tmp_path) -> None:
+    images, path = indexed({"a#0": b"drawn", "a#1": b"again"}), tmp_path / "labels.csv"
+    sha256 = dict(zip(images["image_id"], images["sha256"], strict=True))
+    rows = f"photograph,A cat.,true,\na#0,A cat.,true,{sha256['a#0']}\n"
+    path.write_text(f"image_id,caption,fits,sha256\n{rows}")
+    assert read_labels(tmp_path, images)["image_id"].tolist() == ["photograph", "a#0"]
+    for other in ("", sha256["a#0"]):
+        path.write_text(f"image_id,caption,fits,sha256\n{rows}a#1,A cat.,true,{other}\n")
+        with pytest.raises(
+            DataError, match=r"1 candidates have another or no value of column 'sha256'.*\n.*a#1"
+        ):
+            read_labels(tmp_path, images)
+    path.write_text("image_id,caption,fits\na#0,A cat.,true\n")
+    with pytest.raises(DataError, match="1 candidates have another or no value"):
+        read_labels(tmp_path, images)
 
 
 def test_labels_of_other_images_and_too_few_labels_are_errors() -> None:

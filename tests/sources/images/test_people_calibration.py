@@ -4,7 +4,10 @@ import pytest
 from annotated import decided
 
 from caramel.errors import DataError
+from caramel.sources.images.label_calibration import build_labels_of_decisions, calibrate_on_labels
 from caramel.sources.images.people_calibration import calibrate_on_decisions
+
+SHARED = ("threshold", "precision", "recall", "precision_interval", "recall_interval")
 
 
 def judged(number: int, gap: float, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -15,6 +18,7 @@ def judged(number: int, gap: float, seed: int = 0) -> tuple[pd.DataFrame, pd.Dat
         {
             "negative_id": name,
             "candidate": c,
+            "image_id": f"{name}#{c}",
             "score": float(np.clip(0.5 + gap * (decision == str(c)) + rng.normal(0, 0.02), 0, 1)),
         }
         for name, decision in decisions.items()
@@ -39,8 +43,38 @@ def test_a_judge_that_knows_nothing_is_not_flattered_by_its_own_threshold() -> N
 
 
 def test_too_few_decisions_and_decisions_on_other_candidates_are_errors() -> None:
-    with pytest.raises(DataError, match="on 20 chosen and 20 refused images: at least 30"):
+    with pytest.raises(
+        DataError, match="on 20 images with a caption that fits and 20 with one that does not: at least 30"
+    ):
         calibrate_on_decisions(*judged(40, 0.3), seed=0)
     scores, decisions = judged(200, 0.3)
-    with pytest.raises(DataError, match="100 of the chosen candidates have no score"):
+    with pytest.raises(
+        DataError, match="chose candidates that have no score or do not exist, of 100 negatives"
+    ):
         calibrate_on_decisions(scores.assign(candidate=7), decisions, seed=0)
+
+
+def test_the_command_and_the_stage_calibrate_alike() -> None:
+    scores, decisions = judged(200, 0.05)
+    quality = calibrate_on_decisions(scores, decisions, seed=3)
+    negatives = pd.DataFrame(
+        {"negative_id": scores["negative_id"].unique(), "negative_caption": "One caption."}
+    )
+    score_of = dict(zip(scores["image_id"], scores["score"], strict=True))
+
+    class Judge:
+        name = "stored"
+
+        def score_match(self, images, captions):
+            return np.array([float(image) for image in images])
+
+    calibration = calibrate_on_labels(
+        Judge(),
+        build_labels_of_decisions(decisions, scores, negatives),
+        {name: str(score).encode() for name, score in score_of.items()},
+        seed=3,
+    )
+    assert 0.5 < calibration.recall < 1.0
+    assert {name: getattr(calibration, name) for name in SHARED} == {
+        name: getattr(quality, name) for name in SHARED
+    }

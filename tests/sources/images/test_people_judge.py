@@ -1,4 +1,5 @@
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -157,6 +158,20 @@ def test_a_verdict_holds_for_the_image_and_the_caption_that_people_saw(tmp_path,
     )
     with pytest.raises(DataError, match=r"(?s)1 of 1 images in task 'fits'.*judged with other.*- a\n"):
         filtered(images)
+
+
+@pytest.mark.parametrize("verdicts", [("both", "negative"), ("negative", "both")])
+def test_a_positive_image_of_two_candidates_fits_if_people_said_so_of_one_of_them(tmp_path, verdicts) -> None:
+    contents = {n: hash_judged(["caption"], [sha256("a0+"), sha256(f"{n}0")]) for n in NAMES}
+    decisions = decided("fits", dict(zip(NAMES, verdicts, strict=True)), contents=contents)
+    images = judged(tmp_path, decisions, positives=True)
+    images = replace(
+        images,
+        candidates=images.candidates.assign(positive_image_id="a0+"),
+        pairs=images.pairs.assign(caption="caption"),
+    )
+    judge = JUDGES["people"](**COMMON, judged=images)
+    assert judge.score_match([b"a0+"], ["caption"]).tolist() == [1.0]
 
 
 def test_people_cannot_judge_new_images_and_need_a_table_of_theirs(tmp_path) -> None:

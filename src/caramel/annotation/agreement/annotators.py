@@ -20,6 +20,7 @@ from caramel.annotation.agreement.answers import (
     split_questions,
 )
 from caramel.annotation.agreement.coefficients import compute_agreement
+from caramel.schemas.annotation import UNANSWERED
 from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import holm_correction, wilson_interval
 
@@ -83,7 +84,7 @@ def describe_annotators(answers: pd.DataFrame, task: str, *, bootstrap: Bootstra
                     **_measure_gold_accuracy(tests[tests["annotator"] == name]),
                     **_measure_annotator(rows, answered, str(name), task, bootstrap),
                 }
-                for name in sorted(answers["annotator"].unique())
+                for name in sorted(answers.loc[answers["role"] != UNANSWERED, "annotator"].unique())
             ]
         )
         for column in ("position_p", "late_p"):

@@ -57,7 +57,7 @@ def check_answers(answers: pd.DataFrame, where: str) -> str:
     """
     if not answers["answer"].notna().any():
         raise DataError(
-            f"{where} has no answer: {len(answers)} rows, all skipped. Collect answers with `caramel annotate`."
+            f"{where} has no answer: {len(answers)} rows, all skipped or unanswered. Collect answers with `caramel annotate`."
         )
     for column, advice in (
         ("task", "Export each task to a file of its own."),

@@ -20,6 +20,7 @@ from caramel.annotation.agreement.answers import (
 from caramel.annotation.agreement.dawid_skene import estimate_true_answers
 from caramel.errors import DataError, format_items
 from caramel.io.validators import format_value
+from caramel.schemas.annotation import UNANSWERED
 from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.io import build_frame
 
@@ -34,14 +35,15 @@ def decide_answers(
 
     A tie is a row without a decision. Where people corrected a text differently, the row of task ``resolve`` for the
     same item replaces the rows of task ``correct``. Skipped items are no answers; a text that all skipped is a row
-    without a decision, with their reasons. Items with known answers, and annotators who failed the qualification, are
-    left out (``select_judged``).
+    without a decision, with their reasons. A text of task ``correct`` that nobody answered is a row without votes.
+    Items with known answers, and annotators who failed the qualification, are left out (``select_judged``).
 
     Args:
         tables: location for messages, and table ``annotations`` of one task; each task once.
         method: how answers to closed questions are decided. Texts (``correct``, ``resolve``) and candidates
             (``choose``) are always decided by majority: their answers mean something else in each item.
-        min_answers: least number of answers to an item, at least 1; an item with fewer is undecided.
+        min_answers: least number of answers to an item, at least 1; an item with fewer is undecided. One answer to task
+            ``resolve`` is enough.
 
     Raises:
         DataError: a table cannot be pooled (see ``check_answers``), or a task is given twice.
@@ -55,12 +57,16 @@ def decide_answers(
         judged = select_judged(answers)
         how: DecisionMethod = "majority" if task in ("choose", *FREE_TEXT) else method
         questions = [
-            _decide_question(rows, how, min_answers).assign(question=name, skipped=None)
+            _decide_question(rows, how, 1 if task == "resolve" else min_answers).assign(
+                question=name, skipped=None
+            )
             for name, rows in split_questions(judged, task).items()
         ]
         if task in FREE_TEXT:
             questions.append(_list_skipped(judged))
-        contents = dict(zip(judged["item_id"], judged["content"], strict=True))
+        if task == "correct":
+            questions.append(_list_unanswered(answers, judged))
+        contents = dict(zip(answers["item_id"], answers["content"], strict=True))
         decided = pd.concat([rows for rows in questions if len(rows)]).assign(task=task, guideline=guideline)
         parts[task] = decided.assign(content=decided["item_id"].map(contents))
     if "resolve" in parts:
@@ -122,6 +128,16 @@ def _list_skipped(rows: pd.DataFrame) -> pd.DataFrame:
             }
             for item_id, of_item in rows[~rows["item_id"].isin(answered)].groupby("item_id", sort=True)
         ]
+    )
+
+
+def _list_unanswered(answers: pd.DataFrame, judged: pd.DataFrame) -> pd.DataFrame:
+    """Return a row without votes for each item that nobody answered or skipped who qualified."""
+    is_item = answers["role"].isin(["item", UNANSWERED])
+    names = sorted(set(answers.loc[is_item, "item_id"]) - set(judged["item_id"]))
+    no_votes = {"decision": None, "method": "majority", "support": 0.0, "skipped": None, "votes": "{}"}
+    return pd.DataFrame(
+        [{"item_id": name, "question": "", **no_votes, "annotators": [], "decided_at": ""} for name in names]
     )
 
 

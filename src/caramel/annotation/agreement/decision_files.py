@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from caramel.errors import DataError
+from caramel.annotation.content import hash_candidates
+from caramel.errors import DataError, format_items
 from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.io import read_table
 
@@ -47,3 +48,20 @@ def find_outdated(decisions: pd.DataFrame, contents: Mapping[str, str]) -> list[
     current = decisions["item_id"].map(contents)
     outdated = decisions.loc[current.notna() & (current != decisions["content"]), "item_id"]
     return sorted(outdated.unique())
+
+
+def require_current_candidates(
+    decisions: pd.DataFrame, candidates: pd.DataFrame, images: pd.DataFrame
+) -> None:
+    """Raise a DataError if decisions of task ``choose`` are on other candidates than the current ones.
+
+    Args:
+        decisions: rows of table ``decisions``.
+        candidates: table ``candidates``.
+        images: table ``images`` of the candidates.
+    """
+    if outdated := find_outdated(decisions, hash_candidates(candidates, images)):
+        raise DataError(
+            f"{len(outdated)} decisions are on other images or captions than the candidates:\n{format_items(outdated)}\nHave "
+            "these items judged again: `caramel annotate make choose`."
+        )

@@ -7,12 +7,15 @@ are not similarities: people may prefer C0 for I0 and yet I1 for C0. The row the
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pandas as pd
 
 from caramel.annotation.agreement.answers import check_answers, select_judged, split_questions
 from caramel.annotation.content import hash_instances
 from caramel.errors import DataError, format_items
+from caramel.interfaces.benchmark import Benchmark
 from caramel.io.validators import format_value
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import build_frame
@@ -39,12 +42,13 @@ def compute_baseline_metrics(
     images: pd.DataFrame,
     *,
     model: str,
-    benchmark: str,
+    benchmark: Benchmark,
     where: str,
 ) -> pd.DataFrame:
     """Return table ``metrics`` of the people who answered, with subsets ``all``, types, subtypes, and ``macro``.
 
-    ``macro`` is the mean over subtypes, as for models and in the published tables.
+    ``macro`` is the mean over the subtypes, or types, that the benchmark selects for it, as for models and in the
+    published tables. If it selects none, there is no such row.
 
     ``n`` counts answered instances, and an instance that several people answered once for each of them. The interval
     is ``compute_two_way_interval`` over annotators and images: it holds for other people and other instances of the
@@ -56,7 +60,7 @@ def compute_baseline_metrics(
         instances: table ``instances``, with at least those that were answered.
         images: table ``images`` of the instances.
         model: name of the row.
-        benchmark: name of the benchmark that the instances belong to.
+        benchmark: the benchmark that the instances belong to.
         where: location of the answers, for messages.
 
     Raises:
@@ -81,22 +85,27 @@ def compute_baseline_metrics(
     rows = _score_queries(answers).merge(
         instances, left_on="item_id", right_on="instance_id", validate="many_to_one"
     )
+    rows, skipped = (_add_macro_subset(part, benchmark.macro) for part in (rows, skipped))
     subsets = [("all", "", "")]
     for column in ("type", "subtype"):
         subsets += [(str(name), column, str(name)) for name in sorted(rows[column].unique())]
     records = []
     for subset, column, name in [*subsets, (MACRO, "", "")]:
-        part = rows[rows[column] == name] if column else rows
-        unscored = int((skipped[column] == name).sum()) if column else len(skipped)
+        part, unanswered = (
+            of[of[MACRO].notna()] if subset == MACRO else of[of[column] == name] if column else of
+            for of in (rows, skipped)
+        )
+        if part.empty:  # the benchmark has no macro mean
+            continue
         clusters = [pd.factorize(part[key])[0].astype(np.int64) for key in ("annotator", "image_id")]
-        groups = pd.factorize(part["subtype"])[0].astype(np.int64) if subset == MACRO else None
+        groups = pd.factorize(part[MACRO])[0].astype(np.int64) if subset == MACRO else None
         for metric, queries in QUERIES.items():
             hits = part[list(queries)].all(axis=1).to_numpy().astype(np.float64)
             value, low, high = compute_two_way_interval(hits, *clusters, groups=groups)
             records.append(
                 {
                     "model": model,
-                    "benchmark": benchmark,
+                    "benchmark": benchmark.name,
                     "subset": subset,
                     "metric": metric,
                     "value": value,
@@ -104,10 +113,18 @@ def compute_baseline_metrics(
                     "ci_high": high,
                     "n": len(part),
                     "ties": 0,
-                    "unscored": unscored,
+                    "unscored": len(unanswered),
                 }
             )
     return build_frame(METRICS, records)
+
+
+def _add_macro_subset(rows: pd.DataFrame, macro: Callable[[str], bool]) -> pd.DataFrame:
+    """Return instances with the subset of each that the macro mean counts in column ``macro``; missing if none."""
+    subtypes, types = (
+        rows[column].where(rows[column].map(macro).astype(bool)) for column in ("subtype", "type")
+    )
+    return rows.assign(**{MACRO: subtypes.fillna(types)})
 
 
 def list_foreign_items(answers: pd.DataFrame, instances: pd.DataFrame, images: pd.DataFrame) -> list[str]:

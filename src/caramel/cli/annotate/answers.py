@@ -18,21 +18,27 @@ from caramel.io.files import forbid_overwriting_inputs
 def write_task_answers(task: Path, out: Path) -> None:
     """Write the answers of a task as a table.
 
-    One row per item and annotator, as table `annotations`. Answers that were taken back are left out. The task may be
-    served meanwhile.
+    One row per item and annotator, as table `annotations`. Answers that were taken back are left out. Items of task
+    `correct` that nobody answered have a row, too. The task may be served meanwhile.
 
     \b
     Example:
       caramel annotate answers choose.db --out answers.parquet
     """
-    from caramel.annotation.answers import read_answers
+    import pandas as pd
+
+    from caramel.annotation.answers import list_unanswered_items, read_answers
     from caramel.schemas.annotation import ANNOTATIONS
     from caramel.schemas.io import write_table
 
     forbid_overwriting_inputs([out], [task])
     rows = read_answers(task)
-    write_table(ANNOTATIONS, rows, out)
+    unanswered = list_unanswered_items(task)
+    with_unanswered = pd.concat([rows, unanswered]) if (unanswered["task"] == "correct").any() else rows
+    write_table(ANNOTATIONS, with_unanswered, out)
     skipped = int(rows["skipped"].notna().sum())
     echo(
         f"{len(rows) - skipped} answers and {skipped} skipped items by {rows['annotator'].nunique()} annotators. Written to {out}."
     )
+    if len(unanswered):
+        echo(f"{len(unanswered)} items have no answer yet.", err=True)

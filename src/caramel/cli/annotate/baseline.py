@@ -51,7 +51,7 @@ def score_human_baseline(answers: Path, instances: Path, benchmark: str, name: s
         read_table(INSTANCES, instances),
         read_table(IMAGES, instances.with_name("images.parquet"), ["image_id", "sha256"]),
         model=name,
-        benchmark=BENCHMARKS[benchmark].name,
+        benchmark=BENCHMARKS[benchmark],
         where=repr(str(answers)),
     )
     run_files.write_metrics(metrics, out)

@@ -38,16 +38,15 @@ def calibrate_judge(decisions: Path, choices: Path, candidates: Path, judge: str
     """Measure a model judge of images against people.
 
     DECISIONS is a table of `caramel annotate decide` with task `choose`. Printed are the threshold for
-    filter_images.faithfulness_threshold, and precision and recall under cross-validation. Decisions on other images than
-    the candidates are left out, and counted.
+    filter_images.faithfulness_threshold, and precision and recall under cross-validation: those of the same judge with
+    filter_images.calibrate_on set to decisions.
 
     \b
     Example:
       caramel annotate calibrate inputs/annotations/images/decisions.parquet --judge second
     """
-    from caramel.annotation.agreement.decision_files import find_outdated
-    from caramel.annotation.content import hash_candidates
-    from caramel.errors import DataError, format_items
+    from caramel.annotation.agreement.decision_files import require_current_candidates
+    from caramel.errors import DataError
     from caramel.schemas.candidates import CANDIDATES, CHOICES
     from caramel.schemas.decisions import DECISIONS
     from caramel.schemas.images import IMAGES
@@ -55,7 +54,7 @@ def calibrate_judge(decisions: Path, choices: Path, candidates: Path, judge: str
     from caramel.sources.images.people_calibration import calibrate_on_decisions
 
     column = {"first": "faithful", "second": "judge_negative"}[judge]
-    scores = read_table(CHOICES, choices, ["negative_id", "candidate", column]).rename(
+    scores = read_table(CHOICES, choices, ["negative_id", "candidate", "image_id", column]).rename(
         columns={column: "score"}
     )
     if not scores["score"].notna().any():
@@ -63,17 +62,11 @@ def calibrate_judge(decisions: Path, choices: Path, candidates: Path, judge: str
             f"{str(choices)!r} has no scores of the {judge} judge. Set filter_images.{judge}_judge."
         )
     of_choose = read_table(DECISIONS, decisions, only=("task", {"choose"}))
-    contents = hash_candidates(
+    require_current_candidates(
+        of_choose,
         read_table(CANDIDATES, candidates / "candidates.parquet"),
         read_table(IMAGES, candidates / "images.parquet"),
     )
-    if outdated := find_outdated(of_choose, contents):
-        echo(
-            f"{len(outdated)} decisions are on other images or captions and are left out:\n{format_items(outdated)}\nHave "
-            "the items judged again: `caramel annotate make choose`.",
-            err=True,
-        )
-        of_choose = of_choose[~of_choose["item_id"].isin(outdated)]
     quality = calibrate_on_decisions(scores, of_choose, seed=seed)
     precision_low, precision_high = quality.precision_interval
     recall_low, recall_high = quality.recall_interval

@@ -114,13 +114,11 @@ def _echo_gold_share(gold: int, items: int, gold_every: int) -> None:
     enough = gold * max(
         1, gold_every - 1
     )  # items that an annotator judges until all gold items were mixed in
-    echo(
-        f"An annotator meets all {gold} gold items within about {enough} items.",
-        err=True,
-    )
-    if enough > items:
+    if enough <= items:
+        echo(f"An annotator meets all {gold} gold items within about {enough} items.", err=True)
+    else:
         echo(
-            f"The task has {items} items: whoever judges all of them meets about {items // max(1, gold_every - 1)} of the gold "
-            "items. Give fewer gold items, or a smaller --gold-every.",
+            f"The task has {items} items: whoever judges all of them meets about {items // max(1, gold_every - 1)} of the "
+            f"{gold} gold items. Give fewer gold items, or a smaller --gold-every.",
             err=True,
         )

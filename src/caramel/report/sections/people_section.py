@@ -8,6 +8,7 @@ import pandas as pd
 
 from caramel.annotation.agreement.decision_files import BASELINE_FILE
 from caramel.annotation.agreement.human_row import QUERIES, compute_baseline_metrics, list_foreign_items
+from caramel.registry import BENCHMARKS
 from caramel.report.blocks import (
     MISSING,
     Block,
@@ -118,7 +119,7 @@ def _build_baseline_block(data: Path, path: Path) -> Block:
         instances,
         images,
         model=MODEL,
-        benchmark=FORM,
+        benchmark=BENCHMARKS[FORM],
         where=repr(str(path)),
     )
     rows = [

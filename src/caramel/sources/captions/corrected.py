@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterable
+
 import pandas as pd
 
 from caramel.annotation.agreement.decision_files import find_outdated, read_decisions
@@ -20,8 +23,8 @@ SKIPPED, NO_DRAFT = "people skipped the paraphrase", "people were given no parap
 def read_corrected_paraphrases(pairs: pd.DataFrame, *, annotations: str, **unused: object) -> WrittenCaption:
     """Return the corrected paraphrase of each pair; there are no negatives.
 
-    A pair whose paraphrase people skipped is a reject with their reasons as text, and so is a pair without a decision:
-    its first writer wrote no paraphrase that people could correct.
+    A pair whose paraphrase people skipped is a reject with their reasons as text, and so is a pair that was in no task:
+    its first writer wrote no paraphrase that people could correct, or it was not sampled.
 
     Args:
         pairs: table ``pairs``.
@@ -29,16 +32,16 @@ def read_corrected_paraphrases(pairs: pd.DataFrame, *, annotations: str, **unuse
         unused: arguments of other backends.
 
     Raises:
-        DataError: experts corrected a paraphrase differently, the caption was another one, or no pair is decided.
+        DataError: a paraphrase has no answer or too few, experts corrected it differently, the caption was another one, or
+            no pair is decided.
     """
     decisions = read_decisions(annotations, "correct")
     contents = {name: hash_judged([caption]) for name, caption in pairs[["pair_id", "caption"]].to_numpy()}
     outdated = find_outdated(decisions, contents)
     by_pair = decisions.set_index("item_id").reindex(pairs["pair_id"])
-    differing = by_pair.index[
-        by_pair["votes"].notna() & by_pair["decision"].isna() & by_pair["skipped"].isna()
-    ]
-    _require_decisions(len(pairs), outdated, sorted(set(differing) - set(outdated)))
+    is_open = by_pair["votes"].notna() & by_pair["decision"].isna() & by_pair["skipped"].isna()
+    current = by_pair[is_open & ~by_pair.index.isin(outdated)]
+    _require_decisions(len(pairs), outdated, current["votes"].map(lambda votes: len(json.loads(votes))))
     decided = by_pair[by_pair["decision"].notna()]
     if decided.empty:
         raise DataError(
@@ -63,24 +66,44 @@ def read_corrected_paraphrases(pairs: pd.DataFrame, *, annotations: str, **unuse
     )
 
 
-def _require_decisions(number: int, outdated: list[str], differing: list[str]) -> None:
-    """Raise a DataError for pairs whose decision is on another caption, or that were corrected differently."""
-    parts = []
-    if outdated:
-        parts.append(
-            f"{len(outdated)} were corrected for another caption than the current one, and these decisions do not count:\n"
-            f"{format_items([format_value(name) for name in outdated])}\nSet negatives.paraphrases to a writer, run `dvc "
-            "repro negatives`, and make items with `caramel annotate make correct`."
-        )
-    if differing:
-        parts.append(
-            f"{len(differing)} were corrected differently:\n{format_items([format_value(name) for name in differing])}\n"
-            "Make items of them with `caramel annotate make resolve`."
-        )
+def _require_decisions(number: int, outdated: list[str], texts: pd.Series[int]) -> None:
+    """Raise a DataError for pairs whose decision is on another caption, or that are undecided.
+
+    Args:
+        number: number of all pairs.
+        outdated: pairs that were corrected for another caption.
+        texts: number of different texts of each other undecided pair, by pair_id.
+    """
+    answer = (
+        "Have them answered with `caramel annotate`, and write the answers with `caramel annotate answers`."
+    )
+    problems: list[tuple[Iterable[str], str, str]] = [
+        (
+            outdated,
+            "were corrected for another caption than the current one, and these decisions do not count",
+            "Set negatives.paraphrases to a writer, run `dvc repro negatives`, and make items with `caramel annotate make "
+            "correct`.",
+        ),
+        (texts.index[texts == 0], "have no answer", answer),
+        (
+            texts.index[texts == 1],
+            "have fewer answers than --min-answers of `caramel annotate decide`",
+            f"{answer} Or lower --min-answers.",
+        ),
+        (
+            texts.index[texts > 1],
+            "were corrected differently",
+            "Make items of them with `caramel annotate make resolve`.",
+        ),
+    ]
+    parts = [
+        f"{len(names)} {what}:\n{format_items([format_value(name) for name in names])}\n{advice}"
+        for names, what, advice in ((sorted(pairs), *how) for pairs, *how in problems)
+        if names
+    ]
     if parts:
-        count = len(outdated) + len(differing)
         text = "\n".join(parts)
         raise DataError(
-            f"People have not decided on the paraphrases of {count} of {number} pairs. {text}\nThen run `caramel annotate "
-            "decide`."
+            f"People have not decided on the paraphrases of {len(outdated) + len(texts)} of {number} pairs. {text}\nThen run "
+            "`caramel annotate decide`."
         )

@@ -14,7 +14,8 @@ from __future__ import annotations
 import inspect
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -216,12 +217,7 @@ def call_pipeline(
     Raises:
         ResourceError: the images do not fit into memory.
     """
-    import torch
-
-    memory = translate_memory_errors(
-        f"A batch of size {len(prompts)}", str(pipeline.device), "Lower `synthesize.batch_size`."
-    )
-    with memory, torch.inference_mode(), disable_tf32():
+    with infer_images(len(prompts), str(pipeline.device)):
         drawn = pipeline(
             list(prompts),
             generator=list(generators),
@@ -232,6 +228,20 @@ def call_pipeline(
         ).images
     images: npt.NDArray[np.uint8] = np.rint(np.asarray(drawn) * 255).astype(np.uint8)
     return images
+
+
+@contextmanager
+def infer_images(count: int, device: str) -> Iterator[None]:
+    """Compute a batch of images without gradients and TF32, with memory errors that say what to lower.
+
+    Raises:
+        ResourceError: the images do not fit into memory.
+    """
+    import torch
+
+    memory = translate_memory_errors(f"A batch of size {count}", device, "Lower `synthesize.batch_size`.")
+    with memory, torch.inference_mode(), disable_tf32():
+        yield
 
 
 def create_generators(seeds: Sequence[int]) -> list[torch.Generator]:

@@ -26,7 +26,7 @@ from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.formatting import append_suffix
 from caramel.sources.images.candidates import StopRule, draw_shard
 from caramel.sources.images.diffusion import Sampling
-from caramel.sources.images.judge_specs import load_judge
+from caramel.sources.images.judge_specs import load_judge, split_judge_spec
 from caramel.sources.images.photo_edits.drawing import EditSettings
 
 NOT_DRAWN = "not chosen to be drawn: its image or its subtype has its number"
@@ -256,7 +256,7 @@ def grid_trial(
     scratch: str,
     *,
     captions: Sequence[Mapping[str, str]],
-    judge: str,
+    judge: Sequence[str],
     judge_checkpoint: str,
     allow_unmentioned_objects: bool,
     generator: str,
@@ -268,7 +268,8 @@ def grid_trial(
 ) -> dict[str, Any]:
     """Draw held-out captions with one setting, and return the judge's mean fit.
 
-    With the exact reading as judge, the mean fit is the share of images that it finds true.
+    With the exact reading as judge, the mean fit is the share of images that it finds true. ``judge`` is the parts of
+    its spec.
     """
     drawn = draw_shard(
         captions,
@@ -284,7 +285,7 @@ def grid_trial(
         edit=edit,
     ).to_pandas()
     decide = load_judge(
-        judge,
+        "".join(judge),
         checkpoint=judge_checkpoint,
         device=device,
         allow_unmentioned_objects=allow_unmentioned_objects,
@@ -314,7 +315,7 @@ def choose_settings(
         prompt_rows: result of ``build_prompts`` for negatives of the val split; each is drawn once per setting.
         drawing: the generator, device and executor.
         guidance, steps: values of the grid.
-        judge: name of the judge's backend.
+        judge: spec of the judge, see ``load_judge``.
         judge_checkpoint: checkpoint folder, for a judge that is a model.
         allow_unmentioned_objects: whether a caption may leave out objects that its image shows.
     """
@@ -325,7 +326,7 @@ def choose_settings(
         settings={
             "captions": prompt_rows,
             **drawing.build_settings(),
-            "judge": judge,
+            "judge": split_judge_spec(judge),
             "judge_checkpoint": LocalFile(judge_checkpoint),
             "allow_unmentioned_objects": allow_unmentioned_objects,
         },

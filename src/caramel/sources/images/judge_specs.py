@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from caramel.errors import BackendError
 from caramel.interfaces.judge import Judge
 from caramel.registry import JUDGES
+from caramel.runtime.ray.file_transfer import LocalFile
+from caramel.utils.packages import NO_SPACY_MODEL, is_package_or_folder
 
 WITH_TARGET = ("itm", "vqascore", "questions")  # judges that need FOLDER or OWNER/REPO
 
@@ -50,5 +53,16 @@ def list_judge_problems(spec: str) -> list[str]:
     from caramel.models.transformers.generative import VQASCORE
     from caramel.models.transformers.matching import ITM
 
-    model = target.rpartition("@")[0] if name == "questions" else target
-    return (ITM if name == "itm" else VQASCORE).missing(model)
+    model, _, parser = target.rpartition("@") if name == "questions" else (target, "", "")
+    problems = (ITM if name == "itm" else VQASCORE).missing(model)
+    if parser and not is_package_or_folder(parser):
+        problems = [*problems, f"spaCy model {parser!r}: {NO_SPACY_MODEL}"]
+    return problems
+
+
+def split_judge_spec(spec: str) -> list[str | LocalFile]:
+    """Return the parts of a spec, which joined are the spec; files and folders of this machine are marked as such."""
+    name, colon, target = spec.partition(":")
+    model, at, parser = target.rpartition("@") if name == "questions" else (target, "", "")
+    paths = [LocalFile(part) if part and Path(part).exists() else part for part in (model, parser)]
+    return [name + colon, paths[0], at, paths[1]]

@@ -22,26 +22,45 @@ from caramel.utils.hashing import assign_folds
 
 FILE = "labels.csv"
 COLUMNS = ["image_id", "caption", "fits"]
+HASH = "sha256"  # column that candidates need; empty for images of the source, whose names stay theirs
 VALUES = {"true": True, "false": False}
 
 
-def read_labels(folder: str | Path) -> pd.DataFrame:
+def read_labels(folder: str | Path, candidates: pd.DataFrame) -> pd.DataFrame:
     """Return image_id, caption and fits (bool) of the folder's ``labels.csv``.
 
+    A candidate keeps its image_id when it is drawn again. Its label therefore names the image's SHA-256 as well, in
+    column ``sha256``.
+
+    Args:
+        folder: folder of the file.
+        candidates: table ``images`` of the candidates.
+
     Raises:
-        DataError: the file is missing or has no row, ``fits`` is not true or false, or an image and caption occur twice.
+        DataError: the file is missing or has no row, ``fits`` is not true or false, an image and caption occur twice, or a
+            candidate's ``sha256`` is missing or that of another image.
     """
     path, rows = Path(folder, FILE), []
+    hashes = dict(zip(candidates["image_id"], candidates["sha256"], strict=True))
+    other: set[str] = set()
     if not path.is_file():
         raise DataError(
-            f"{str(path)!r} is missing: the table of labels, with the columns {', '.join(COLUMNS)}. Write it, or set "
-            f"filter_images.calibrate_on to 'val'."
+            f"{str(path)!r} is missing: the table of labels, with the columns {', '.join(COLUMNS)} and, for candidates, "
+            f"{HASH}. Write it, or set filter_images.calibrate_on to 'val'."
         )
     for where, row in iter_csv_rows(path, COLUMNS):
         image_id, caption, value = (read_text_field(row, name, where) for name in COLUMNS)
         if value.lower() not in VALUES:
             raise DataError(f"{where}: field 'fits' must be true or false, not {format_value(value)}.")
+        if image_id in hashes and row.get(HASH) != hashes[image_id]:
+            other.add(image_id)
         rows.append((image_id, caption, VALUES[value.lower()]))
+    if other:
+        raise DataError(
+            f"{str(path)!r}: {len(other)} candidates have another or no value of column {HASH!r} than table images of stage "
+            f"synthesize:\n{format_items(sorted(other))}\nTheir labels are about images that may have been drawn again: label "
+            f"the current images and write their sha256, or remove the rows."
+        )
     labels = pd.DataFrame(rows, columns=COLUMNS)
     twice = labels[labels.duplicated(["image_id", "caption"])]
     if labels.empty or len(twice):
@@ -57,9 +76,7 @@ def read_labels(folder: str | Path) -> pd.DataFrame:
 def build_labels_of_decisions(
     decisions: pd.DataFrame, candidates: pd.DataFrame, negatives: pd.DataFrame
 ) -> pd.DataFrame:
-    """Return the labels that people's choices among candidates imply.
-
-    A chosen image fits. If people chose none, no candidate fits. Candidates that lost to a better one have no label.
+    """Return the labels that people's choices among candidates imply, with their ``negative_id``.
 
     Args:
         decisions: table ``decisions`` of task ``choose``.
@@ -68,33 +85,46 @@ def build_labels_of_decisions(
     Raises:
         DataError: a chosen candidate does not exist.
     """
-    decided = decisions.set_index("item_id")["decision"].dropna()
-    rows = candidates[candidates["negative_id"].isin(decided.index)].merge(
+    labels = label_candidates(decisions, candidates).merge(
         negatives[["negative_id", "negative_caption"]], on="negative_id", validate="many_to_one"
     )
-    decision = rows["negative_id"].map(decided)
-    is_chosen = decision == rows["candidate"].astype(str)
-    lacking = {*decided.index[decided != "none"]} - {*rows.loc[is_chosen, "negative_id"]}
+    return labels.rename(columns={"negative_caption": "caption"})[[*COLUMNS, "negative_id"]]
+
+
+def label_candidates(decisions: pd.DataFrame, candidates: pd.DataFrame) -> pd.DataFrame:
+    """Return the candidates that people's choices say something about, with the column ``fits``.
+
+    A chosen image fits. If people chose none, no candidate fits. Candidates that lost to a better one say nothing and
+    are left out, and so are ties.
+
+    Args:
+        decisions: table ``decisions`` of task ``choose``.
+        candidates: columns negative_id and candidate, among others.
+
+    Raises:
+        DataError: a chosen candidate does not exist.
+    """
+    decided = decisions.set_index("item_id")["decision"].dropna()
+    decision = candidates["negative_id"].map(decided)
+    is_chosen = decision == candidates["candidate"].astype(str)
+    lacking = {*decided.index[decided != "none"]} - {*candidates.loc[is_chosen, "negative_id"]}
     if lacking:
         raise DataError(
-            f"People chose candidates that do not exist, of {len(lacking)} negatives:\n{format_items(sorted(lacking))}\n"
-            f"Their decisions are about other candidates: have these ones judged."
+            f"People chose candidates that have no score or do not exist, of {len(lacking)} negatives:\n"
+            f"{format_items(sorted(lacking))}\nTheir decisions are about other candidates: have these ones judged."
         )
-    labels = rows.assign(caption=rows["negative_caption"], fits=is_chosen)
-    return labels.loc[is_chosen | (decision == "none"), COLUMNS].reset_index(drop=True)
+    is_labelled = is_chosen | (decision == "none")
+    return candidates.assign(fits=is_chosen)[is_labelled].reset_index(drop=True)
 
 
 def calibrate_on_labels(
     judge: Judge, labels: pd.DataFrame, images: Mapping[str, bytes], *, seed: int
 ) -> Calibration:
-    """Return the threshold with the best balanced accuracy on labels, with figures cross-fitted over images.
-
-    Of several images that do not fit a caption, the one that the judge scores highest counts, because a filter would
-    keep that one.
+    """Return the threshold with the best balanced accuracy on labels, see ``calibrate_on_scores``.
 
     Args:
         judge: the judge to calibrate.
-        labels: columns image_id, caption and fits.
+        labels: columns image_id, caption and fits, and negative_id if they are candidates'.
         images: encoded files by image_id.
         seed: seed of the folds.
 
@@ -112,12 +142,23 @@ def calibrate_on_labels(
             LazySequence(images.__getitem__, labels["image_id"].tolist()), labels["caption"].tolist()
         )
     )
-    fitting = scored[scored["fits"]]
-    unfitting = (
-        scored[~scored["fits"]]
-        .sort_values(["caption", "score", "image_id"], ascending=[True, False, True])
-        .drop_duplicates("caption")
-    )
+    return calibrate_on_scores(scored, seed=seed)
+
+
+def calibrate_on_scores(scored: pd.DataFrame, *, seed: int) -> Calibration:
+    """Return the threshold with the best balanced accuracy, with figures cross-fitted over images.
+
+    Of several images that do not fit a negative, or a caption where labels name no negative, the one that the judge
+    scores highest counts, because a filter would keep that one.
+
+    Args:
+        scored: columns image_id, fits and score, and negative_id or caption.
+        seed: seed of the folds.
+
+    Raises:
+        DataError: fewer than ``LEAST`` images have a caption that fits, or one that does not.
+    """
+    fitting, unfitting = scored[scored["fits"]], select_best_unfitting(scored)
     counts = [side["image_id"].nunique() for side in (fitting, unfitting)]
     if min(counts) < LEAST:
         raise DataError(
@@ -131,3 +172,12 @@ def calibrate_on_labels(
     scores = [side["score"].to_numpy(np.float64) for side in (fitting, unfitting)]
     calibration = compute_cross_fitted_threshold(*scores, *folds)
     return calibration._replace(images=int(pd.concat([fitting, unfitting])["image_id"].nunique()))
+
+
+def select_best_unfitting(scored: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that do not fit and count in ``calibrate_on_scores``."""
+    unit = "negative_id" if "negative_id" in scored else "caption"
+    unfitting = scored[~scored["fits"]].sort_values(
+        [unit, "score", "image_id"], ascending=[True, False, True]
+    )
+    return unfitting.drop_duplicates(unit)

@@ -119,7 +119,8 @@ def _look_up_choices(rows: pd.DataFrame, judged: JudgedImages, decisions: pd.Dat
 def _look_up_verdicts(rows: pd.DataFrame, decisions: pd.DataFrame) -> Fits:
     """Return the fit of images to positive captions, for the candidates that people saw beside the positive image.
 
-    A tie is no positive image alone.
+    A tie is no positive image alone. Several candidates may have an equal image, such as one positive image: it fits if
+    people said so of one of them.
     """
     by_item = decisions.set_index("item_id")[["decision", "content"]]
     fits: Fits = {}
@@ -128,7 +129,9 @@ def _look_up_verdicts(rows: pd.DataFrame, decisions: pd.DataFrame) -> Fits:
         caption, images = row["caption"], (row["positive_sha256"], row["sha256"])
         decision, content = by_item.loc[row["negative_id"]]
         if content == hash_judged([caption], images):
-            fits[row["sha256"], caption] = float(decision != "positive")
+            verdicts = {row["sha256"]: decision != "positive"}
             if isinstance(row["positive_image_id"], str):
-                fits[row["positive_sha256"], caption] = float(decision in ("positive", "both"))
+                verdicts[row["positive_sha256"]] = decision in ("positive", "both")
+            for sha256, is_fitting in verdicts.items():
+                fits[sha256, caption] = max(fits.get((sha256, caption), 0.0), float(is_fitting))
     return fits

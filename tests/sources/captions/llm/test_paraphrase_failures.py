@@ -125,6 +125,11 @@ def test_words_that_a_paraphrase_adds_lower_its_overlap() -> None:
     assert evaluate_paraphrase("A dog.", f"A dog with {added}.", BOUNDS).overlap is False
 
 
+def test_a_paraphrase_without_content_words_loses_all_of_the_caption() -> None:
+    assert evaluate_paraphrase("A dog runs on the beach.", "It is on it.", BOUNDS).overlap is False
+    assert evaluate_paraphrase("It is there.", "There it is.", BOUNDS).overlap is True
+
+
 @pytest.mark.parametrize(("problem", "caption", "text"), CHANGED)
 def test_a_changed_meaning_is_refused_in_the_class_that_the_validator_names(
     problem: str, caption: str, text: str

@@ -1,19 +1,22 @@
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from paper_inputs import save_stable_diffusion
 from PIL import Image
 from stored_images import Taken
 
-from caramel.errors import BackendError, DataError
+import caramel.sources.images.photo_edits.drawing as drawing_module
+from caramel.errors import BackendError, DataError, ResourceError
 from caramel.interfaces.settings import Execution
 from caramel.io.image_codec import decode_center_crop
 from caramel.schemas.candidates import CANDIDATES
 from caramel.schemas.contracts import check_table
-from caramel.sources.images.diffusion import Sampling, adopt_pipeline, load_pipeline
+from caramel.sources.images.diffusion import Sampling, adopt_pipeline, call_pipeline, load_pipeline
 from caramel.sources.images.generation import Drawing, build_prompts, build_rejects, generate_candidates
 from caramel.sources.images.photo_edits.drawing import EditSettings, draw_edits, encode_and_decode
 from caramel.sources.images.photo_edits.inputs import (
@@ -148,6 +151,34 @@ def test_a_pipeline_without_an_autoencoder_cannot_re_encode() -> None:
         encode_and_decode(object(), [])
 
 
+def test_re_encoding_computes_as_drawing_does_and_says_what_to_do_without_memory() -> None:
+    states = []
+
+    class Full:
+        device, dtype, decode = torch.device("cpu"), torch.float16, None
+
+        def to(self, dtype):
+            states.append(dtype)
+
+        def encode(self, pixels):
+            states.append(torch.backends.cudnn.conv.fp32_precision)
+            raise torch.OutOfMemoryError("out of memory")
+
+    pipeline = SimpleNamespace(
+        vae=Full(), image_processor=SimpleNamespace(preprocess=lambda images: torch.zeros(2, 3))
+    )
+    before = torch.backends.cudnn.conv.fp32_precision
+    torch.backends.cudnn.conv.fp32_precision = "tf32"
+    try:
+        with pytest.raises(
+            ResourceError, match=r"A batch of size 2 does not fit.*Lower `synthesize\.batch_size`"
+        ):
+            encode_and_decode(pipeline, [None, None])
+    finally:
+        torch.backends.cudnn.conv.fp32_precision = before
+    assert states == [torch.float32, "ieee", torch.float16]
+
+
 def test_a_negative_without_a_mask_or_without_an_image_is_a_reject_that_says_so(world, files, masks) -> None:
     pairs, negatives = world[0].pairs, world[1].negatives
     gone = pairs.set_index("pair_id").loc[negatives["pair_id"].iloc[-1], "image_id"]
@@ -219,6 +250,22 @@ def test_an_instruction_states_the_words_that_change(positive, negative, instruc
     assert build_instruction(positive, negative) == instruction
 
 
+def test_people_see_the_caption_and_the_pipeline_gets_the_instruction(
+    world, files, editors, masks, tmp_path, monkeypatch
+) -> None:
+    texts = []
+
+    def record(pipeline, prompts, generators, **arguments):
+        texts.extend(prompts)
+        return call_pipeline(pipeline, prompts, generators, **arguments)
+
+    monkeypatch.setattr(drawing_module, "call_pipeline", record)
+    candidates, _ = edit(world, files, editors["instruct"], "instruct", masks, tmp_path)
+    negatives = world[1].negatives.set_index("negative_id")["negative_caption"]
+    assert candidates["prompt"].tolist() == negatives.loc[candidates["negative_id"]].tolist()
+    assert all("the image" in text for text in texts)
+
+
 def test_inputs_are_stored_once_for_equal_images(world, files, tmp_path) -> None:
     negatives = world[1].negatives
     same = negatives[negatives["pair_id"] == negatives["pair_id"].iloc[0]]
@@ -226,4 +273,4 @@ def test_inputs_are_stored_once_for_equal_images(world, files, tmp_path) -> None
     done = add_edit_inputs(rows, files, None, method="instruct", image_size=SIZE, folder=tmp_path)
     assert len(done) > 1
     assert len({row["source_file"] for row in done}) == len([*tmp_path.iterdir()]) == 1
-    assert json.dumps([row["prompt"] for row in done])
+    assert json.dumps([row["instruction"] for row in done])

@@ -20,6 +20,9 @@ from caramel.utils.text import extract_words
 # Words before a phrase that relate it to nothing: "there is a cat next to a dog", "a photo of a cat with a dog".
 NEUTRAL = frozenset(["there", "is", "are", "of", "shows", "and"])
 DEPTHS = frozenset(["background", "foreground", "distance"])  # places of the second phrase alone
+# Words that begin a description of the noun before them alone, as does any participle in -ing. After "and", such a
+# description holds of both nouns.
+DESCRIBING = frozenset(["with", "who", "that", "which", "whose"])
 PARTS: dict[str, AtomType] = {"obj": "obj", "att": "att", "rel": "rel"}
 
 
@@ -149,7 +152,9 @@ def is_symmetric(tokens: list[str], change: Change) -> bool:
     - an adjective does not: "a red cat and a dog" says something else than "a red dog and a cat";
     - a relation does before "and" alone: "on a laptop next to a person" says something else than "on a person next
       to a laptop";
-    - a depth is the second phrase's: "a plate with a person in the background".
+    - a depth is the second phrase's: "a plate with a person in the background";
+    - so is a description after it, but for "and": "a cat near a man with a hat" says something else than "a man near a
+      cat with a hat".
     """
     allowed = {"and", "or"} if change.subtype == "swap_att" else lists.SYMMETRIC | lists.DETERMINERS
     first, second = normalise_words(change.old), normalise_words(change.new)
@@ -158,10 +163,17 @@ def is_symmetric(tokens: list[str], change: Change) -> bool:
             between = tokens[i + len(one) : j]
             if i + len(one) < j and set(between) <= allowed:
                 joined = set(between) <= {"and", "or"} | lists.DETERMINERS
-                at_depth = not joined and bool(DEPTHS & set(tokens[j:]))
-                if change.subtype == "swap_att" or (not at_depth and _is_shared_context(tokens[:i], joined)):
+                is_apart = not joined and (
+                    bool(DEPTHS & set(tokens[j:])) or _is_described(tokens[j + len(other) :])
+                )
+                if change.subtype == "swap_att" or (not is_apart and _is_shared_context(tokens[:i], joined)):
                     return True
     return False
+
+
+def _is_described(after: list[str]) -> bool:
+    """Return whether the words after a phrase begin with a description of it."""
+    return bool(after) and (after[0] in DESCRIBING or after[0].endswith("ing"))
 
 
 def _is_shared_context(before: list[str], joined: bool) -> bool:

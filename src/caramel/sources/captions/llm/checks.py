@@ -211,11 +211,11 @@ def is_comment(text: str) -> bool:
 def compute_overlap(caption: str, text: str) -> float:
     """Return the share in [0, 1] of the content words of two texts that both have, of the text with more of them.
 
-    Words with equal first letters (``STEM``) count as one, such as *walks* and *walking*. Without content words
-    on one side there is nothing to lose, and the overlap is 1.
+    Words with equal first letters (``STEM``) count as one, such as *walks* and *walking*. A caption
+    without content words has nothing to lose, and the overlap is 1.
     """
     first, second = ({w[:STEM] for w in normalise_words(t) if w not in LITTLE} for t in (caption, text))
-    return len(first & second) / max(len(first), len(second)) if first and second else 1.0
+    return len(first & second) / max(len(first), len(second)) if first else 1.0
 
 
 def _is_question(text: str) -> bool:

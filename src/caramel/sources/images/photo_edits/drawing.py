@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import BackendError
-from caramel.sources.images.diffusion import Sampling, call_pipeline, create_generators
+from caramel.sources.images.diffusion import Sampling, call_pipeline, create_generators, infer_images
 
 ImageArray = npt.NDArray[np.uint8]
 
@@ -74,7 +74,8 @@ def draw_edits(
         run: Callable[..., ImageArray] = functools.partial(
             call_pipeline, pipeline, sampling=sampling, **arguments, **options
         )
-        negatives = run([row["prompt"] for row in part], create_generators(part_seeds))
+        text = "instruction" if edit.method == "instruct" else "prompt"
+        negatives = run([row[text] for row in part], create_generators(part_seeds))
         if edit.positives == "reencoded":
             positives = encode_and_decode(pipeline, arguments["image"])
         else:
@@ -108,6 +109,7 @@ def encode_and_decode(pipeline: Any, images: Sequence[Any]) -> ImageArray:
     """Return images (n, height, width, 3) after the pipeline's autoencoder has encoded and decoded them.
 
     Raises:
+        ResourceError: the images do not fit into memory.
         BackendError: the pipeline has no autoencoder.
     """
     import torch
@@ -119,9 +121,9 @@ def encode_and_decode(pipeline: Any, images: Sequence[Any]) -> ImageArray:
             f"synthesize.positives to 'edited'."
         )
     dtype = vae.dtype
-    vae.to(torch.float32)  # some autoencoders overflow in fp16
     try:
-        with torch.inference_mode():
+        with infer_images(len(images), str(vae.device)):
+            vae.to(torch.float32)  # some autoencoders overflow in fp16
             pixels = pipeline.image_processor.preprocess(list(images)).to(vae.device, torch.float32)
             decoded = vae.decode(vae.encode(pixels).latent_dist.mode()).sample
             images_in_unit = pipeline.image_processor.postprocess(decoded, output_type="np")

@@ -88,10 +88,10 @@ def add_edit_inputs(
     image_size: int,
     folder: str | Path,
 ) -> list[dict[str, Any]]:
-    """Return the rows of ``build_prompts`` with ``source_file`` and, for in-painting, ``mask_file``.
+    """Return the rows of ``build_prompts`` with ``source_file``, and with ``mask_file`` or ``instruction``.
 
     Images and masks are cropped to their centre square, scaled, and written as PNG below ``folder``, where workers on
-    any machine get them from. For instructions, ``prompt`` becomes the instruction.
+    any machine get them from. ``prompt`` stays the caption, which people and judges compare with the image.
 
     Args:
         prompt_rows: rows with negative_id, caption, positive, prompt and image_id.
@@ -113,7 +113,7 @@ def add_edit_inputs(
             mask = _crop_mask(masks[row["negative_id"]], images[image_id], image_id, image_size)
             added["mask_file"] = _store_png(mask, Path(folder))
         if method == "instruct":
-            added["prompt"] = build_instruction(row["positive"], row["caption"])
+            added["instruction"] = build_instruction(row["positive"], row["caption"])
         rows.append({**row, **added})
     return rows
 
