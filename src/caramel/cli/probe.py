@@ -49,9 +49,9 @@ def probe_models(
     compute: ComputeOptions,
     bootstrap: Bootstrap,
 ) -> None:
-    """Check relations that a model's scores must keep, from any images with captions.
+    """Check relations that a model's scores must keep.
 
-    A false detail that is appended to a caption must lower its score, a true one must not turn a choice round, and a
+    They are checked on any images with captions. A false detail that is appended to a caption must lower its score, a true one must not turn a choice round, and a
     paraphrase must not matter. Details come from the captions of the same and of other images, or from the file.
     docs/probe.md says how. Writes cases.csv (texts and scores) and rates.csv (with intervals) to --out.
 
