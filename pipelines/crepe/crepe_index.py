@@ -22,7 +22,11 @@ def crepe_index(config: Config) -> None:
     )
     section = config.crepe
     settings = {
-        name: getattr(section, name) for name in ("graphs", "corpus", "column", "parser", "correct_spelling")
+        "graphs": section.graphs,
+        "corpus": section.corpus,
+        "column": section.column,
+        "parser": section.parser,
+        "correct_spelling": section.correct_spelling,
     }
     log_set_run("crepe_index", settings, path, {"words": words})
 

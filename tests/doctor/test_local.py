@@ -125,7 +125,7 @@ def test_an_unknown_backend_is_told_before_a_stage_runs(project: Path) -> None:
         config(project, scores__scorers="[length, lenght]", filter_images__judge="clop")
     )
     assert found.state == FAIL
-    assert "filter_images.judge: Unknown judge backend 'clop'" in found.text
+    assert "filter_images.judge = 'clop': Unknown judge backend 'clop'" in found.text
     assert "scores.scorers = 'lenght': Unknown scorer 'lenght'" in found.text
 
 

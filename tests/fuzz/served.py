@@ -112,14 +112,14 @@ def replies() -> None:
     common = {"scene": None, "split": "test", "source": "files"}
     rows = [{"pair_id": f"p{n}", "image_id": f"i{n}", "caption": caption(n), **common} for n in range(2)]
     write(PAIRS, rows, "data/scenes/pairs.parquet")
+    for name in ("replies", "prompts"):
+        Path("inputs", name).mkdir(parents=True)
     server = chat_server.ChatServer(obliging)
     try:
         pairs = build_frame(PAIRS, rows)
         out = asked(server.url, Path("work/replies"), pairs, max_attempts=1)
     finally:
         server.close()
-    for name in ("replies", "prompts"):
-        Path("inputs", name).mkdir(parents=True)
     shutil.copy(out / "replies.parquet", "inputs/replies")
     Path("work/replies/r.sqlite").rename("work/replies/replies.sqlite")
     shutil.rmtree(out)

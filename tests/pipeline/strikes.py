@@ -35,6 +35,7 @@ WITH_FILES = (
     "refine",
     "select_negatives",
     "filter_images",
+    "finetune_sugarcrepe_pp",
     "evaluate",
     "report",
 )  # stages with an output that is a file

@@ -22,6 +22,7 @@ from caramel.annotation.answers import read_answers
 from caramel.annotation.items import Item
 from caramel.annotation.making.image_keys import ImageKeys
 from caramel.annotation.making.image_tasks import build_baseline_items
+from caramel.registry import BENCHMARKS
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.utils.resampling import Bootstrap
@@ -169,7 +170,7 @@ def estimate_baseline(
 ) -> Iterator[Estimate]:
     """Yield the metrics of people who err at one rate in each query, independently."""
     metrics = compute_baseline_metrics(
-        answers, instances, images, model="people", benchmark="simulated", where="the simulation"
+        answers, instances, images, model="people", benchmark=BENCHMARKS["bivlc"], where="the simulation"
     )
     for row in metrics[metrics["subset"] == "all"].to_dict("records"):
         true = (1 - rate) ** len(QUERIES[row["metric"]])

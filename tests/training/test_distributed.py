@@ -33,6 +33,7 @@ LORA = {"rank": 2, "alpha": 2.0, "targets": ["*.attn.in_proj_weight"]}
 FURTHER = {
     "in parts": ("degla", {"micro_batch_size": 3}),
     "lora": ("fsc_clip", {"trainable": "lora", "lora": LORA}),
+    "cs_clip": ("cs_clip", {"batch_size": 28}),  # seven texts a row: as many rows for each process
 }
 PLANS = {**{name: (name, {}) for name in METHODS}, **FURTHER}
 KILLED = "trohn_img"
@@ -45,7 +46,7 @@ def learn(plan: str, group: DistContext, folder: str, given: dict[str, Any], **c
     clip = add_logit_bias(clip) if method.bias else clip
     examples = load_examples(clip, given["rows"], given["files"], method=method)
     place = Path(folder, plan)
-    curve = train(clip, examples, [], **HOW, **how, scratch=place, group=group, **changes)
+    curve = train(clip, examples, [], **{**HOW, **how}, scratch=place, group=group, **changes)
     torch.save(clip.model.state_dict(), place / f"weights-{group.rank}.pt")
     return [value for _, metric, value in curve if metric == "loss"]
 
@@ -184,7 +185,7 @@ def test_a_model_that_normalises_over_a_batch_is_neither_shared_nor_encoded_in_p
     clip.model.visual.add_module("norm", torch.nn.BatchNorm1d(4))
     examples = load_examples(clip, given["rows"], given["files"], method=METHODS["infonce"])
     with pytest.raises(ConfigError, match=message):
-        train(clip, examples, [], **HOW, **how, scratch=tmp_path)
+        train(clip, examples, [], **{**HOW, **how}, scratch=tmp_path)
 
 
 class Particular(Exception):

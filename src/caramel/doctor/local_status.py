@@ -38,7 +38,7 @@ def main() -> int:
             if addresses := sorted({*find_addresses(repo.index.stages)}):
                 print(", ".join(addresses), file=sys.stderr)
                 return ELSEWHERE
-        return int(dvc(["status", "--json"]))
+        return int(dvc(["status", "--json", "dvc.yaml"]))
     except Exception as error:  # noqa: BLE001 - DVC's readers raise many kinds of settings and repositories that are none
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1

@@ -42,7 +42,7 @@ def test_parts_have_the_gradient_of_the_whole(name: str, rows: int, clip_folder,
     again, parts = gradients(clip_folder, world, files, name, rows)
     assert again == pytest.approx(loss, rel=1e-5)
     assert set(parts) == set(whole)
-    assert "logit_scale" in parts
+    assert ("logit_scale" in parts) == (name != "sentence_transformers"), "its scale is fixed"
     for weight, value in whole.items():
         scale = float(value.abs().max())
         assert torch.allclose(parts[weight], value, atol=1e-4 * scale + 1e-7), weight

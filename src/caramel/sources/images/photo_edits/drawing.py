@@ -16,12 +16,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from caramel.errors import BackendError
+from caramel.io.image_codec import decode_image
 from caramel.sources.images.diffusion import Sampling, call_pipeline, create_generators, infer_images
 
 ImageArray = npt.NDArray[np.uint8]
@@ -88,10 +90,9 @@ def _build_arguments(
     rows: Sequence[Mapping[str, str]], edit: EditSettings, image_size: int
 ) -> dict[str, Any]:
     """Return the arguments of the pipeline that hold the source images."""
-    from PIL import Image
 
-    def open_all(column: str, mode: str) -> list[Image.Image]:
-        return [Image.open(row[column]).convert(mode) for row in rows]
+    def open_all(column: str, mode: str) -> list[Any]:
+        return [decode_image(Path(row[column]).read_bytes(), row[column]).convert(mode) for row in rows]
 
     arguments: dict[str, Any] = {"image": open_all("source_file", "RGB")}
     if edit.method == "instruct":
