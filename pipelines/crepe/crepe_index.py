@@ -20,13 +20,12 @@ def crepe_index(config: Config) -> None:
         parser=config.crepe.parser,
         correct_spelling=config.crepe.correct_spelling,
     )
-    section = config.crepe
     settings = {
-        "graphs": section.graphs,
-        "corpus": section.corpus,
-        "column": section.column,
-        "parser": section.parser,
-        "correct_spelling": section.correct_spelling,
+        "graphs": config.crepe.graphs,
+        "corpus": config.crepe.corpus,
+        "column": config.crepe.column,
+        "parser": config.crepe.parser,
+        "correct_spelling": config.crepe.correct_spelling,
     }
     log_set_run("crepe_index", settings, path, {"words": words})
 
