@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from chat_server import ChatServer
 from commands import run_command
+from crepe_releases import COLOURS, NOUNS, build_pictures
 from obliging_writer import obliging
 from small_visual_genome import item, region, wordnet, write
 
@@ -18,8 +19,6 @@ from caramel.io.files import compute_file_hash
 from caramel.registry import BENCHMARKS
 
 Call = Callable[..., tuple[int, str]]
-NOUNS = ("dog", "cat", "cow", "horse", "sheep", "zebra")
-COLOURS = ("red", "blue", "green", "black")
 
 
 @pytest.fixture
@@ -36,15 +35,8 @@ def call(capsys: pytest.CaptureFixture[str]) -> Call:
 @pytest.fixture
 def graphs(tmp_path: Path) -> Path:
     """Six pictures of animals, whose regions say "a red dog", and one that is of no use."""
-    items, said = [], {}
-    for i, noun in enumerate(NOUNS, 1):
-        things = [
-            (noun, [COLOURS[i % 4], "wet"]),
-            ("bench", ["wooden", "old", "large"]),
-            ("chair", ["round"]),
-        ]
-        items.append(item(i, things, [(0, "on top of", 1), (1, "behind", 2)]))
-        said[i] = [region(items[-1], f"a {COLOURS[i % 4]} {noun}", [0])]
+    items = build_pictures()
+    said = {i: [region(items[i - 1], f"a {COLOURS[i % 4]} {noun}", [0])] for i, noun in enumerate(NOUNS, 1)}
     return write(tmp_path / "vg", [*items, item(7, [], [])], said)
 
 

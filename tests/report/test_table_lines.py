@@ -9,7 +9,7 @@ from caramel.interfaces.benchmark import ImageFile
 from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import build_paper_table
 from caramel.report.table_lines import Additions, build_published_rank_lines, format_class_notes
-from caramel.report.table_styles import render_table
+from caramel.report.table_styles import Grid, render_table
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
 from caramel.utils.resampling import Bootstrap
@@ -49,8 +49,8 @@ def score(model: str, right: int) -> pd.DataFrame:
     )
 
 
-def table(*runs: pd.DataFrame, **options: object) -> dict[str, list[str]]:
-    grid = build_paper_table(
+def build_grid(*runs: pd.DataFrame, **options: object) -> Grid:
+    return build_paper_table(
         pd.concat(runs, ignore_index=True),
         BENCHMARK,
         subsets=("all",),
@@ -58,6 +58,10 @@ def table(*runs: pd.DataFrame, **options: object) -> dict[str, list[str]]:
         bootstrap=Bootstrap(100, 0),
         **options,  # type: ignore[arg-type]
     )
+
+
+def table(*runs: pd.DataFrame, **options: object) -> dict[str, list[str]]:
+    grid = build_grid(*runs, **options)
     rows = [line.split(",") for line in render_table(grid, "csv").splitlines()]
     return {row[0]: row[1:] for row in rows}
 
@@ -89,14 +93,7 @@ def test_a_table_shows_ranks_and_ties() -> None:
 
 def test_a_model_without_a_score_is_named_and_leaves_the_others_their_ranks() -> None:
     runs = [score("a", 60), score("b", 110), score("c", 110).assign(s_c0_i0=np.nan)]
-    grid = build_paper_table(
-        pd.concat(runs, ignore_index=True),
-        BENCHMARK,
-        subsets=("all",),
-        published=False,
-        bootstrap=Bootstrap(100, 0),
-        additions=Additions(ranks=True),
-    )
+    grid = build_grid(*runs, additions=Additions(ranks=True))
     ranks = {line.name: line.cells[0].text for line in grid.parts[-1]}
     assert ranks == {"Rank of a": "2 b", "Rank of b": "1 a"}
     assert "Not ranked: c has no score in all accuracy; the others are ranked without it." in grid.notes

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
+
+from loopback import listening
 
 CONTENT = bytes(range(256)) * 40
 
@@ -54,13 +55,6 @@ def serve(source: Source) -> Iterator[Source]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    source.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with listening(Handler) as port:
+        source.url = f"http://127.0.0.1:{port}"
         yield source
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

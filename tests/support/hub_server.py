@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+from http.server import BaseHTTPRequestHandler
 from typing import Any
+
+from loopback import listening
 
 LARGE = 2000  # bytes from which a file is sent as LFS
 TOKEN = "hf_notForAnyoneElse"
@@ -123,13 +124,6 @@ def serve_hub() -> Iterator[Hub]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    hub.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with listening(Handler) as port:
+        hub.url = f"http://127.0.0.1:{port}"
         yield hub
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -7,9 +7,10 @@ import http.client
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
+
+from loopback import listening
 
 
 @dataclass
@@ -92,13 +93,6 @@ def recording(**answers: object) -> Iterator[Recorder]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    recorder.port = server.server_address[1]
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with listening(Handler) as port:
+        recorder.port = port
         yield recorder
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -12,7 +12,7 @@ import pandas as pd
 from caramel.crepe.results import figures, recalls
 from caramel.crepe.results.frequencies import read_frequencies, summarise_frequencies
 from caramel.errors import ConfigError, DataError, format_items
-from caramel.io.files import write_atomically
+from caramel.io.files import write_atomically, write_text
 from caramel.io.readers import iter_csv_rows
 
 if TYPE_CHECKING:
@@ -55,9 +55,8 @@ def write_crepe_figures(
         missing.append("figure_12, table_8: no file of frequencies is given")
     for name, table in tables.items():
         if not table.empty:
-            text = table.to_csv(index=False, float_format="%.2f")
             path = out / f"{name}.csv"
-            write_atomically(path, lambda temporary, text=text: temporary.write_text(text, encoding="utf-8"))  # type: ignore[misc]
+            write_text(path, table.to_csv(index=False, float_format="%.2f"))
             written.append(path)
     return written, missing
 
