@@ -1,15 +1,16 @@
 """Stage ``evaluate``: score every model on the benchmark, as a Ray Tune grid."""
 
 from pathlib import Path
+from typing import Any
 
 from caramel.config.schema import Config
-from caramel.evaluation.grid import BenchmarkSelection, evaluate_models, list_checkpoints
+from caramel.evaluation.encoder_probes import probe_encoders
+from caramel.evaluation.grid import BenchmarkSelection, compare_models, score_models
 from caramel.evaluation.mlflow_logging import log_detectors, log_retained
-from caramel.evaluation.position_probe import probe_positions
 from caramel.evaluation.results.summary import nest_overall_metrics
-from caramel.evaluation.synthetic_probe import evaluate_detectors
 from caramel.interfaces.settings import Compute, Execution
 from caramel.io.files import write_csv, write_json
+from caramel.runtime.second_process import run_beside
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.evaluation import ANSWERS, METRICS, SIMILARITIES
 from caramel.schemas.io import write_table
@@ -30,7 +31,13 @@ def evaluate(config: Config) -> None:
     section, device = config.evaluate, config.run.device
     bootstrap = Bootstrap(section.n_bootstrap, section.seed)
     execution = Execution(config.run.executor, WORK, config.run.gpus.evaluate)
-    tables = evaluate_models(
+    settings: dict[str, Any] = {
+        "compute": Compute(device, "fp32"),  # so that results do not depend on the processor
+        "batch_size": section.batch_size,
+        "bootstrap": bootstrap,
+        "execution": execution,
+    }
+    scored = score_models(
         tuned,
         models=section.models,
         benchmarks=BenchmarkSelection(
@@ -42,33 +49,25 @@ def evaluate(config: Config) -> None:
             zero_shot=section.zero_shot,
             seed=section.seed,
         ),
-        allow_unmentioned_objects=config.scenes.allow_unmentioned_objects,
-        compute=Compute(device, "fp32"),  # so that results do not depend on the processor
-        batch_size=section.batch_size,
-        bootstrap=bootstrap,
-        execution=execution,
-    )._asdict()
-    folders, _ = list_checkpoints(tuned)
-    tables["probes"] = probe_positions(
-        folders,
-        SCENES,
-        split=section.split,
-        device=device,
-        batch_size=section.batch_size,
-        execution=execution,
+        **settings,
     )
-    log_retained(tables["metrics"], tables["retained"])
-    tables["detectors"] = evaluate_detectors(
-        "data/base",
+    probing = run_beside(
+        probe_encoders,
+        scored.folders,
         ASSEMBLED,
         SCENES,
         split=section.split,
         device=device,
         batch_size=section.batch_size,
         bootstrap=bootstrap,
-        folder=WORK,
-        gpus=execution.gpus,
+        execution=execution,
     )
+    with probing as wait_for_probes:
+        tables = compare_models(
+            scored, allow_unmentioned_objects=config.scenes.allow_unmentioned_objects, **settings
+        )._asdict()
+        tables |= wait_for_probes()
+    log_retained(tables["metrics"], tables["retained"])
     log_detectors(tables["detectors"])
     for name, contract in PARQUET.items():
         write_table(contract, tables[name], OUT / f"{name}.parquet")

@@ -1,4 +1,5 @@
 import io
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -127,10 +128,18 @@ def alike(name: str) -> dict[str, str]:
 LOADED, REFUSED = encoders.family("open_clip", load), encoders.family("open_clip", refuse)
 
 
+def evaluate(tuned: Sequence[tuple[str, int]], **settings: Any) -> grid.EvaluationTables:
+    """Score and compare the models, as the stage does."""
+    unmentioned = settings.pop("allow_unmentioned_objects")
+    scored = grid.score_models(tuned, **settings)
+    del settings["models"], settings["benchmarks"]
+    return grid.compare_models(scored, allow_unmentioned_objects=unmentioned, **settings)
+
+
 def test_every_model_is_scored_on_the_split_and_has_its_run(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = grid.evaluate_models(TUNED, **SETTINGS)
+    found = evaluate(TUNED, **SETTINGS)
     assert found.similarities["model"].unique().tolist() == ["base", "infonce-1", "infonce-2"]
     assert (found.similarities["benchmark"] == "instances").sum() == 3 * 12
     check_table(METRICS, found.metrics, "test")
@@ -157,13 +166,13 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
 
     monkeypatch.setitem(registry.FAMILIES.targets, "open_clip", "test_grid:REFUSED")
     open_model.cache_clear()
-    again = grid.evaluate_models(TUNED, **SETTINGS)
+    again = evaluate(TUNED, **SETTINGS)
     pd.testing.assert_frame_equal(again.metrics, found.metrics)
     pd.testing.assert_frame_equal(again.differences, found.differences)
 
 
 def test_what_a_model_kept_stands_beside_how_far_it_went_from_the_base(workspace: Path) -> None:
-    found = grid.evaluate_models(TUNED, **SETTINGS)
+    found = evaluate(TUNED, **SETTINGS)
     kept = found.retained.pivot(index="model", columns="measure", values="value")
     assert kept.loc["base", ["weights", "images", "texts"]].tolist() == pytest.approx([0, 1, 1])
     assert kept["weights"].round(6).tolist() == [0, 0.5, 1]  # of 2: 3 and 4; the temperature does not count
@@ -179,14 +188,14 @@ def test_classes_of_a_folder_of_images_are_measured_too(workspace: Path) -> None
     for name in ("red", "blue"):
         Path("folder", name).mkdir(parents=True)
         Image.new("RGB", (4, 4), name).save(Path("folder", name, "1.png"))
-    found = grid.evaluate_models(TUNED, **SETTINGS)
+    found = evaluate(TUNED, **SETTINGS)
     assert (found.retained["measure"] == "zero_shot").sum() == 3
 
 
 def test_further_models_and_benchmarks_are_scored_but_not_compared_as_variants(
     workspace: Path,
 ) -> None:
-    found = grid.evaluate_models(TUNED, **{**SETTINGS, "models": ["other=counting:8"]})
+    found = evaluate(TUNED, **{**SETTINGS, "models": ["other=counting:8"]})
     assert set(found.similarities["model"]) == {"base", "infonce-1", "infonce-2", "other"}
     assert set(found.differences["a"]) | set(found.differences["b"]) == {"base", "infonce"}
 
@@ -196,7 +205,7 @@ def test_the_benchmark_is_scored_in_its_other_form_too_where_there_is_one(worksp
     rows = read_table(INSTANCES, folder / "instances.parquet")
     swapped = rows.rename(columns={"image_id": "negative_image_id", "negative_image_id": "image_id"})
     write_table(INSTANCES, build_frame(INSTANCES, swapped), folder / "instances_source.parquet")
-    found = grid.evaluate_models(TUNED, **SETTINGS)
+    found = evaluate(TUNED, **SETTINGS)
     assert {"instances", "instances_source"} <= set(found.metrics["benchmark"])
     assert (found.similarities["benchmark"] == "instances").sum() == 3 * 12
     alone = found.metrics[found.metrics["benchmark"] == "instances"]
@@ -210,9 +219,9 @@ def test_the_benchmark_is_scored_in_its_other_form_too_where_there_is_one(worksp
 
 def test_a_split_without_instances_says_so(workspace: Path) -> None:
     with pytest.raises(DataError, match="No pair of split 'train'"):
-        grid.evaluate_models(TUNED, **{**SETTINGS, "benchmarks": replace(BENCHMARKS, split="train")})
+        evaluate(TUNED, **{**SETTINGS, "benchmarks": replace(BENCHMARKS, split="train")})
 
 
 def test_a_missing_checkpoint_is_named(workspace: Path) -> None:
     with pytest.raises(BackendError, match=r"'trohn_text-1'.*data/finetune/trohn_text-1"):
-        grid.evaluate_models([("trohn_text", 1)], **SETTINGS)
+        evaluate([("trohn_text", 1)], **SETTINGS)

@@ -14,7 +14,7 @@ from caramel.benchmarks.readers.zero_shot import has_content
 from caramel.errors import BackendError
 from caramel.evaluation.benchmark_source import BenchmarkSource, locate_benchmark
 from caramel.evaluation.bounds import compute_bounds
-from caramel.evaluation.evaluate import run_evaluation
+from caramel.evaluation.evaluate import Evaluation, run_evaluation
 from caramel.evaluation.results.comparison import compare_forms, compare_variants
 from caramel.evaluation.results.forgetting import CLASSES, RETRIEVAL, ZERO_SHOT, compute_retention
 from caramel.evaluation.results.run_hits import compute_run_hits
@@ -74,24 +74,30 @@ class EvaluationTables(NamedTuple):
     retained: pd.DataFrame  # ``forgetting.RETAINED_COLUMNS``
 
 
-def evaluate_models(
+class ScoredModels(NamedTuple):
+    """What ``score_models`` passes on to ``compare_models``."""
+
+    evaluation: Evaluation
+    folders: Mapping[str, str]  # checkpoint folder of the base and of each fine-tuned model, by name
+    held_out: BenchmarkSource  # the retrieval that measures retention
+
+
+def score_models(
     tuned: Sequence[tuple[str, int]],
     *,
     models: Sequence[str],
     benchmarks: BenchmarkSelection,
-    allow_unmentioned_objects: bool,
     compute: Compute,
     batch_size: int,
     bootstrap: Bootstrap,
     execution: Execution,
-) -> EvaluationTables:
-    """Score the base, the fine-tuned models and further ones on all benchmarks, and compare them.
+) -> ScoredModels:
+    """Score the base, the fine-tuned models and further ones on all benchmarks.
 
     Args:
         tuned: (variant, seed) of each fine-tuned model.
         models: specs of further models.
         benchmarks: split and benchmarks to score.
-        allow_unmentioned_objects: whether an image may show more than its caption says.
         compute: device and precision.
         batch_size: items per forward pass.
         bootstrap: settings of the intervals.
@@ -116,7 +122,6 @@ def evaluate_models(
         assert benchmarks.data is not None, "caramel.config.validate checks this before the first stage"
         sources.append(locate_benchmark(name, Path(benchmarks.data), images))
     folders, tags = list_checkpoints(tuned)
-    store = execution.folder / "embeddings"
     evaluation = run_evaluation(
         [*(f"{name}=open_clip:{path}" for name, path in folders.items()), *models],
         sources,
@@ -124,10 +129,36 @@ def evaluate_models(
         batch_size=batch_size,
         bootstrap=bootstrap,
         execution=execution,
-        store=store,
+        store=_get_store(execution),
         tags=tags,
     )
-    ours = evaluation.similarities[evaluation.similarities["model"].isin([*tags])]
+    return ScoredModels(evaluation, folders, held_out[0])
+
+
+def compare_models(
+    scored: ScoredModels,
+    *,
+    allow_unmentioned_objects: bool,
+    compute: Compute,
+    batch_size: int,
+    bootstrap: Bootstrap,
+    execution: Execution,
+) -> EvaluationTables:
+    """Compare the variants of the scored models with each other, and say what they keep of the base.
+
+    Args:
+        scored: from ``score_models``, with the same ``compute``, ``batch_size`` and ``execution``.
+        allow_unmentioned_objects: whether an image may show more than its caption says.
+        compute: device and precision.
+        batch_size: items per forward pass.
+        bootstrap: settings of the intervals.
+        execution: as in ``score_models``.
+
+    Raises:
+        BackendError: a checkpoint is missing or broken.
+    """
+    evaluation, folders, held_out = scored
+    ours = evaluation.similarities[evaluation.similarities["model"].isin([*folders])]
     forms = {
         name: compute_run_hits(ours, name, BENCHMARKS[name].metrics)
         for name in FORMS
@@ -150,21 +181,25 @@ def evaluate_models(
         BASE,
         replace(compute, device=resolve_device(compute.device)),
         batch_size,
-        str(store),
+        str(_get_store(execution)),
         execution.executor,
         get_gpus_per_worker(execution.gpus, compute.device),
     )
-    distance = compute_distances(folders, BASE, held_out[0], run, execution.folder)
+    distance = compute_distances(folders, BASE, held_out, run, execution.folder)
     retention = compute_retention(evaluation.metrics, evaluation.similarities, distance, bootstrap=bootstrap)
     return EvaluationTables(
         *evaluation[:3],
-        variants=summarise_variants(_select_instance_rows(evaluation.metrics, tags)),
+        variants=summarise_variants(_select_instance_rows(evaluation.metrics, folders)),
         differences=pd.concat(differences, ignore_index=True),
         separability=pd.concat(separable, ignore_index=True),
         compounds=pd.concat(compounds, ignore_index=True),
         bounds=pd.concat(bounds, ignore_index=True),
         retained=retention,
     )
+
+
+def _get_store(execution: Execution) -> Path:
+    return execution.folder / "embeddings"
 
 
 def _list_retention_sources(split: str, count: int, seed: int) -> list[BenchmarkSource]:

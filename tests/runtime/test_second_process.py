@@ -1,0 +1,41 @@
+"""A second process of a stage."""
+
+import os
+
+import pytest
+
+from caramel.errors import DataError, ResourceError
+from caramel.runtime.second_process import run_beside
+
+
+def get_process(_: str) -> int:
+    return os.getpid()
+
+
+def refuse(reason: str) -> None:
+    raise DataError(reason)
+
+
+def end(code: int) -> None:
+    os._exit(code)
+
+
+def test_the_work_is_done_in_another_process_while_the_block_runs() -> None:
+    with run_beside(get_process, "") as wait:
+        here = os.getpid()
+        assert wait() != here
+
+
+def test_an_error_of_the_work_is_raised_where_its_result_is_asked_for() -> None:
+    with run_beside(refuse, "row 3 is broken") as wait, pytest.raises(DataError, match="row 3 is broken"):
+        wait()
+
+
+def test_an_error_of_the_block_is_raised_after_the_work_has_ended() -> None:
+    with pytest.raises(KeyError), run_beside(get_process, ""):
+        raise KeyError
+
+
+def test_a_process_that_is_killed_is_told_as_such() -> None:
+    with run_beside(end, 9) as wait, pytest.raises(ResourceError, match="may have been killed"):
+        wait()
