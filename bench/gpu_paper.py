@@ -92,11 +92,12 @@ def build_rows(clip: Clip, variant: str, seed: int = 0) -> Examples:
     )  # fmt: skip
 
 
-def read_variant(variant: str) -> dict[str, Any]:
-    """Return batch size and rows encoded at a time of a variant in profile ``paper``."""
+def read_variant(variant: str, micro_batch_size: int | None = None) -> dict[str, Any]:
+    """Return batch size and rows encoded at a time of a variant in profile ``paper``; a given number replaces its own."""
     finetune = read_mapping(PAPER, "Run it from a checkout of caramel.")["finetune"]
     given = {"batch_size": finetune["batch_size"], **finetune["overrides"].get(variant, {})}
-    return {name: given.get(name) for name in ("batch_size", "micro_batch_size")}
+    at_once = micro_batch_size or given.get("micro_batch_size")
+    return {"batch_size": given["batch_size"], "micro_batch_size": at_once}
 
 
 def summarise(name: str, rows: int, times: list[float], losses: list[float], gb: float) -> list[Any]:
@@ -110,10 +111,12 @@ def summarise(name: str, rows: int, times: list[float], losses: list[float], gb:
     return [name, rows, len(times), rows / seconds, 1000 * seconds, times[1] - times[0], gb, means]
 
 
-def train_caramel(folder: str, variant: str, steps: int, precision: str) -> list[Any]:
+def train_caramel(
+    folder: str, variant: str, steps: int, precision: str, micro_batch_size: int | None
+) -> list[Any]:
     """Return the table's row of a variant."""
     clip, times = load_checkpoint(folder), []
-    examples, given = build_rows(clip, variant), read_variant(variant)
+    examples, given = build_rows(clip, variant), read_variant(variant, micro_batch_size)
     rows_of = contrastive.draw_step_rows  # type: ignore[attr-defined]
 
     def record_time(*args: Any) -> Any:
@@ -131,7 +134,8 @@ def train_caramel(folder: str, variant: str, steps: int, precision: str) -> list
         curve = contrastive.train_clip(clip, examples, [], settings, scratch=Path(scratch), title=variant)
     rows = count_rows_per_step(examples.method, given["batch_size"], bool(examples.method.neighbours))
     losses = [value for _, metric, value in curve if metric == "loss"]
-    return summarise(f"caramel {variant} {precision}", rows, times, losses, watch.gb)
+    at_once = f", {given['micro_batch_size']} at a time" if given["micro_batch_size"] else ""
+    return summarise(f"caramel {variant} {precision}{at_once}", rows, times, losses, watch.gb)
 
 
 def train_open_clip(folder: str, steps: int, compiled: bool) -> list[Any]:
@@ -181,10 +185,15 @@ def train_open_clip(folder: str, steps: int, compiled: bool) -> list[Any]:
 @click.option("--steps", default=1000, show_default=True, help=f"Steps of each, more than {WARM + WINDOW}.")
 @click.option("--precision", default="bf16", show_default=True, help="Precision of caramel's trainings.")
 @click.option(
+    "--micro-batch-size",
+    type=click.IntRange(1),
+    help="Rows encoded at a time.  [default: those of the profile]",
+)
+@click.option(
     "--model", default="ViT-B-32", show_default=True, help="open_clip architecture with 224 pixels."
 )
 @click.option("--work", default="work/bench-gpu", type=click.Path(path_type=Path), help="Scratch folder.")
-def main(runs: str, steps: int, precision: str, model: str, work: Path) -> None:
+def main(runs: str, steps: int, precision: str, micro_batch_size: int | None, model: str, work: Path) -> None:
     """Measure trainings of profile paper on this machine's GPU."""
     be_quiet()
     if not torch.cuda.is_available():
@@ -198,7 +207,7 @@ def main(runs: str, steps: int, precision: str, model: str, work: Path) -> None:
         if name in ("open_clip", "compiled"):
             results.append(train_open_clip(folder, steps, name == "compiled"))
         else:
-            results.append(train_caramel(folder, name, steps, precision))
+            results.append(train_caramel(folder, name, steps, precision, micro_batch_size))
         click.echo(f"{results[-1]}")  # kept if a later one is interrupted
     columns = ["training", "rows", "steps", "rows/s", "ms/step", "first step s", "peak GB", "losses"]
     print_table(
