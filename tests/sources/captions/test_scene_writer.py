@@ -10,6 +10,7 @@ from stored_images import Taken
 from caramel.errors import DataError
 from caramel.interfaces.writer import WrittenCaption
 from caramel.schemas.columns import SUBTYPES
+from caramel.sources.captions import scene_writer
 from caramel.sources.captions.rules import RULES
 from caramel.sources.captions.scene_writer import IMPOSSIBLE, world_negatives, write_negative
 from caramel.sources.world.compounds import is_allowed_in_split, list_meaning_compounds, list_split_compounds
@@ -166,6 +167,15 @@ def test_a_negative_does_not_depend_on_the_order_of_rows(
     ).negatives
     again = again.set_index("negative_id").loc[written.negatives["negative_id"]].reset_index()
     assert again[written.negatives.columns].equals(written.negatives)
+
+
+def test_two_processes_write_what_one_writes(
+    pairs: pd.DataFrame, written: WrittenCaption, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scene_writer, "MANY", 2)
+    again = world_negatives(pairs, data_dir="", seed=2, max_attempts=20, allow_unmentioned_objects=False)
+    for alone, divided in zip(written[:3], again[:3], strict=True):
+        pd.testing.assert_frame_equal(alone, divided)
 
 
 def test_no_caption_negative_or_paraphrase_means_what_one_of_another_split_means(

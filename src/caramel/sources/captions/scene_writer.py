@@ -6,16 +6,19 @@ meaning in another sentence form. A text that cannot be written is a reject with
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from caramel.errors import DataError
 from caramel.interfaces.writer import WrittenCaption
+from caramel.runtime.second_process import run_beside
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
@@ -30,7 +33,10 @@ from caramel.sources.world.grammar import PATTERNS, Reading, get_pattern_key, pa
 from caramel.sources.world.planning import can_be_shown, find_layouts
 from caramel.sources.world.scenes import Meaning, Scene, is_true_of_objects
 
+Row = tuple[Any, ...]
+Rows = tuple[list[Row], list[Row], list[Row]]  # of negatives, paraphrases and rejects
 NAME = "world_rules"
+MANY = 2000  # pairs; for fewer, a second process takes longer to start than it saves
 STILL_TRUE = "still true of the scene after all attempts"
 IMPOSSIBLE = "no picture of the world can show it"
 ELSEWHERE = "no draft of which words and picture may stand in the split"
@@ -116,8 +122,8 @@ def world_negatives(
 ) -> WrittenCaption:
     """Return hard negatives of all subtypes and one paraphrase for each pair of the world.
 
-    A negative belongs to its pair's split: its words do, and so does at least one image of it
-    (``compounds.belongs``). Outside test, that image shows no compound that images of test have and images of
+    Many pairs are divided between two processes. A negative belongs to its pair's split: its words do, and so
+    does at least one image of it (``compounds.belongs``). Outside test, that image shows no compound that images of test have and images of
     train lack. The positive is false of that image, except for *add_att*.
 
     Args:
@@ -131,8 +137,40 @@ def world_negatives(
     Raises:
         DataError: a pair has no scene, or a caption is not a sentence of the world's language.
     """
-    negatives, paraphrases, rejects = [], [], []
-    seen_compounds, tested = list_split_compounds(pairs)
+    write = partial(
+        _write_pairs,
+        split_compounds=list_split_compounds(pairs),
+        seed=seed,
+        max_attempts=max_attempts,
+        allow_unmentioned_objects=allow_unmentioned_objects,
+    )
+    parts = _write_in_two(write, pairs) if len(pairs) >= MANY else [write(pairs)]
+    negatives, paraphrases, rejects = (
+        pd.DataFrame([*itertools.chain(*rows)], columns=list(table.columns))
+        for rows, table in zip(zip(*parts, strict=True), (NEGATIVES, PARAPHRASES, REJECTS), strict=True)
+    )
+    return WrittenCaption(negatives, paraphrases, rejects)
+
+
+def _write_in_two(write: Callable[[pd.DataFrame], Rows], pairs: pd.DataFrame) -> list[Rows]:
+    half = len(pairs) // 2
+    with run_beside(write, pairs.iloc[half:]) as wait_for_rest:
+        return [write(pairs.iloc[:half]), wait_for_rest()]
+
+
+def _write_pairs(
+    pairs: pd.DataFrame,
+    *,
+    split_compounds: tuple[frozenset[Compound], frozenset[Compound]],
+    seed: int,
+    max_attempts: int,
+    allow_unmentioned_objects: bool,
+) -> Rows:
+    """Return the rows of some pairs; ``split_compounds`` are those of all pairs."""
+    negatives: list[Row] = []
+    paraphrases: list[Row] = []
+    rejects: list[Row] = []
+    seen_compounds, tested = split_compounds
     rows = pairs[["pair_id", "caption", "scene", "split"]].itertuples(index=False, name=None)
     for pair_id, caption, text, split in rows:
         reading = parse_caption(caption)
@@ -186,8 +224,4 @@ def world_negatives(
         rng = np.random.default_rng([seed, name, len(SUBTYPES)])
         paraphrases.append((pair_id, write_paraphrase(reading, rng), NAME, 1))
     assert len(negatives) + len(paraphrases) + len(rejects) == len(pairs) * (len(SUBTYPES) + 1)
-    return WrittenCaption(
-        pd.DataFrame(negatives, columns=list(NEGATIVES.columns)),
-        pd.DataFrame(paraphrases, columns=list(PARAPHRASES.columns)),
-        pd.DataFrame(rejects, columns=list(REJECTS.columns)),
-    )
+    return negatives, paraphrases, rejects
