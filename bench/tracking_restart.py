@@ -68,8 +68,7 @@ def measure_disturbance(name: str, disturb: Callable[[], None]) -> str:
         slowest = max(call.result() for call in calls)
     seconds = time.monotonic() - start
     client = mlflow.MlflowClient(plans[0].uri)
-    experiment = client.get_run(plans[0].run_id).info.experiment_id
-    runs = [run for run in client.search_runs([experiment]) if run.info.run_name.startswith(name)]
+    runs = [run for run in client.search_runs([plans[0].experiment]) if run.info.run_name.startswith(name)]
     steps = [{m.step for m in client.get_metric_history(run.info.run_id, "loss")} for run in runs]
     finished = sum(run.info.status == "FINISHED" for run in runs)
     notes = sum(len(client.list_artifacts(run.info.run_id)) for run in runs)

@@ -33,9 +33,6 @@ settings.load_profile("unhurried")
 
 # What uses one smoke run, or one cluster, is one part, of the fixture's name; the longest parts come first.
 PARTS = {
-    "tests/pipeline/test_chaos.py": "smoke",
-    "tests/pipeline/test_faults.py": "smoke",
-    "tests/pipeline/test_people_walk.py": "smoke",
     "tests/pipeline/test_smoke.py": "smoke",
     "tests/runtime/ray/test_hosts.py": "hosts",
     "tests/runtime/ray/test_ray_cluster.py": "ray_cluster",
@@ -56,6 +53,9 @@ PARTS = {
     "tests/gates/test_suites.py": "suites",
     "tests/evaluation/test_tot_of_minilm.py": "minilm",
     "tests/report/test_page.py": "page",
+    "tests/pipeline/test_people_walk.py": "people_walk",  # this and the next two begin with the smoke run of another process
+    "tests/pipeline/test_faults.py": "faults",
+    "tests/pipeline/test_chaos.py": "chaos",
     "tests/fuzz/test_fuzz.py": "fuzz",
     "tests/audit/test_audit.py": "audit",
     "tests/refine/test_tradeoff.py": "tradeoff",
@@ -101,9 +101,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the longest parts first, so that none of them is what the others wait for at the end."""
     for item in items:
-        if {"smoke", "ray_cluster", "tracking_servers"} & {*getattr(item, "fixturenames", ())} - {
-            _part(item.nodeid)
-        }:
+        if {"ray_cluster", "tracking_servers"} & {*getattr(item, "fixturenames", ())} - {_part(item.nodeid)}:
             raise pytest.UsageError(f"PARTS in tests/conftest.py does not say what {item.nodeid} uses")
     rank = {part: place for place, part in enumerate(LONGEST)}
     items.sort(key=lambda item: rank.get(_part(item.nodeid), len(rank)))

@@ -1,10 +1,13 @@
 """The whole DVC graph on the smoke profile, once, in a copy of the repository."""
 
+import shutil
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from project import Project
 
+DONE = "work/run_is_done"
 LIMIT = 1800  # seconds of a test, with the runs of the graph before it: minutes, but not on a busy machine
 
 
@@ -16,9 +19,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def smoke(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The project after ``caramel config use smoke`` and ``dvc repro``."""
-    project = Project.create(tmp_path_factory.mktemp("smoke"))
-    project.run("caramel", "config", "use", "smoke")
-    project.run("dvc", "repro")
-    return project
+def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Project:
+    """The project after ``caramel config use smoke`` and ``dvc repro``: one for all processes of pytest."""
+    own = tmp_path_factory.getbasetemp()
+    shared = (own if worker_id == "master" else own.parent) / "smoke"
+    with FileLock(f"{shared}.lock"):
+        if (shared / DONE).exists():
+            return Project(shared)
+        shutil.rmtree(shared, ignore_errors=True)  # of a run that failed for another process
+        shared.mkdir()
+        project = Project.create(shared)
+        project.run("caramel", "config", "use", "smoke")
+        project.run("dvc", "repro")
+        (shared / DONE).touch()
+        return project

@@ -290,12 +290,13 @@ def test_replies_that_are_none_of_mlflows_are_errors_wherever_they_are_read(
         is_check = handler.path == tracking_server.LOOKED_FOR
         send_body(handler, *((EXPERIMENTS.encode(), 200) if is_check else (text.encode(), status)))
 
-    planned = tracking.PlannedRun("n", "r", "", str(project))
+    planned = tracking.PlannedRun("n", "k", "", str(project), "1", {}, {"git.commit": "c"}, {}, {})
     with impostor(answer) as url:
         monkeypatch.setenv(NAME, url)
         for use in (
             lambda: tracking.plan_run("n", key="k", params={"a": 1}),
             lambda: copy_history(url, str(project / "copy")),
+            lambda: tracking.create_run(dataclasses.replace(planned, uri=url)),
             lambda: tracking.mark_killed(dataclasses.replace(planned, uri=url)),
             lambda: list_runs(Pin.model_construct(name="v1", outs={}), project),
         ):
@@ -378,8 +379,7 @@ def test_a_data_set_that_eight_runs_log_at_once_is_one_input_of_each(served: Ser
 
     client = mlflow.MlflowClient(served.server.url)
     first = tracking.plan_run("first", key="race 0", params={})
-    experiment = client.get_run(first.run_id).info.experiment_id
-    made = [client.create_run(experiment).info.run_id for _ in range(8)]
+    made = [client.create_run(first.experiment).info.run_id for _ in range(8)]
     entry = tracking._build_dataset_input("data/raced", "f" * 32 + ".dir", "c")
 
     def log(run_id: str) -> None:
@@ -417,7 +417,7 @@ def logged(key: str) -> list[tuple[int, float]]:
     import mlflow
 
     planned = tracking.plan_run("n", key=key, params={})
-    history = mlflow.MlflowClient(planned.uri).get_metric_history(planned.run_id, "m")
+    history = mlflow.MlflowClient(planned.uri).get_metric_history(tracking.create_run(planned), "m")
     return sorted((point.step, point.value) for point in history)
 
 
@@ -466,12 +466,12 @@ def test_a_run_is_made_one_time_where_the_answer_to_its_making_breaks_off(served
 
     served.gate.break_off(b"/runs/create")
     planned = tracking.plan_run("n", key="broken", params={"a": 1})
+    run_id = tracking.create_run(planned)
     assert served.gate.broken == b"/runs/create"
     client = mlflow.MlflowClient(planned.uri)
-    experiment = client.get_run(planned.run_id).info.experiment_id
     every = mlflow.entities.ViewType.ALL
-    (found,) = client.search_runs([experiment], "tags.`caramel.key` = 'broken'", run_view_type=every)
-    assert (found.info.run_id, found.info.status) == (planned.run_id, "SCHEDULED")
+    (found,) = client.search_runs([planned.experiment], "tags.`caramel.key` = 'broken'", run_view_type=every)
+    assert (found.info.run_id, found.info.status) == (run_id, "SCHEDULED")
     assert found.data.params == {"a": "1"}
 
 

@@ -33,7 +33,7 @@ def logged(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.delenv("CARAMEL_TRACKING_URI", raising=False)
         parent = write(root, "done")
         write(root, "failed", {tracking.PARENT: parent})
-        tracking.plan_run("waiting", key="waiting", params={"a": "é"}, root=root)
+        tracking.create_run(tracking.plan_run("waiting", key="waiting", params={"a": "é"}, root=root))
     return root
 
 
@@ -120,7 +120,7 @@ def test_a_run_that_a_later_commit_took_up_stands_under_the_younger_parent_in_th
 ) -> None:
     monkeypatch.setenv("DVC_STAGE", "x")
     monkeypatch.chdir(history.parent)
-    tracking.plan_run("done", key="done", params={"lr": 0.1}, root=history.parent)
+    tracking.create_run(tracking.plan_run("done", key="done", params={"lr": 0.1}, root=history.parent))
     assert copy_history(str(history), str(tmp_path / "second")).created == 4
     assert told(str(tmp_path / "second"))["done"][2][tracking.PARENT] == "x at unknown"
 

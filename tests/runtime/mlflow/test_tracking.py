@@ -2,6 +2,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -75,7 +76,7 @@ def test_runs_of_a_stage_in_one_experiment_have_one_parent(project, monkeypatch)
         for key in ("a", "b"):
             with tracking.run(key, key=f"{key} {name}", params={}):
                 pass
-    other = tracking.plan_run("c", key="c", params={}, tags={tracking.PARENT: "mine"})
+    other = tracking.create_run(tracking.plan_run("c", key="c", params={}, tags={tracking.PARENT: "mine"}))
     found = {run.info.run_id: run for run in runs(project)}
     parents = {i: run for i, run in found.items() if run.data.tags.get("parent_of") == "finetune"}
     assert {run.info.run_name for run in parents.values()} == {
@@ -86,10 +87,10 @@ def test_runs_of_a_stage_in_one_experiment_have_one_parent(project, monkeypatch)
     of = {
         (run.info.run_name, parents[run.data.tags[tracking.PARENT]].data.tags.get("dvc.experiment"))
         for i, run in found.items()
-        if i not in parents and i != other.run_id
+        if i not in parents and i != other
     }
     assert of == {(name, exp) for name in "ab" for exp in (None, "bulky-otter")}
-    assert found[other.run_id].data.tags[tracking.PARENT] == "mine"
+    assert found[other].data.tags[tracking.PARENT] == "mine"
 
 
 def test_a_killed_run_is_reopened_not_doubled(project) -> None:
@@ -166,18 +167,31 @@ def test_no_run_is_made_when_what_it_reads_cannot_be_named(project) -> None:
     assert runs(project) == []
 
 
-def test_a_run_that_is_planned_is_opened_by_its_id_alone(project) -> None:
+def test_a_planned_run_is_created_when_its_work_begins_so_that_its_duration_is_that_of_the_work(
+    project,
+) -> None:
     import mlflow
 
     planned = tracking.plan_run("n", key="k", params={"a": 1}, data=DATA)
-    (found,) = runs(project)
-    assert (found.info.status, found.info.run_id) == ("SCHEDULED", planned.run_id)
-    assert {"mlflow.runName": "n", "caramel.key": "k"}.items() <= found.data.tags.items()
+    assert runs(project) == []
+    time.sleep(0.05)
+    begun = time.time()
     with tracking.open_run(planned):
         mlflow.log_metric("m", 1.0)
     (found,) = runs(project)
+    assert found.info.start_time >= int(1000 * begun)
     assert found.info.status == "FINISHED"
+    assert {"mlflow.runName": "n", "caramel.key": "k"}.items() <= found.data.tags.items()
     assert (found.data.params, found.data.metrics) == ({"a": "1"}, {"m": 1.0})
+
+
+def test_a_run_that_never_began_is_not_marked_as_killed_and_one_that_did_is(project) -> None:
+    planned = tracking.plan_run("n", key="k", params={})
+    tracking.mark_killed(planned)
+    assert runs(project) == []
+    tracking.create_run(planned)
+    tracking.mark_killed(planned)
+    assert [run.info.status for run in runs(project)] == ["KILLED"]
 
 
 def fill(folder) -> None:

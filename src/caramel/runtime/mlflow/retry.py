@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from io import IOBase
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -67,12 +68,7 @@ def get_or_create_run(
         value: value of the tag, a hash or an id.
         create: creates a run with that tag.
     """
-
-    def search_run_ids() -> list[str]:
-        order = ["attributes.start_time ASC", "attributes.run_id ASC"]
-        runs = client.search_runs([experiment], f"tags.`{tag}` = '{value}'", order_by=order)
-        return [require_id(run.info.run_id, f"a run of {tag} {value}") for run in runs]
-
+    search_run_ids = partial(find_runs, client, experiment, tag, value)
     if run_ids := search_run_ids():
         return run_ids[0]
     retry_on_race(lambda: search_run_ids() or create())
@@ -81,6 +77,13 @@ def get_or_create_run(
         client.delete_run(other)
     client.update_run(first, status="SCHEDULED")
     return first
+
+
+def find_runs(client: MlflowClient, experiment: str, tag: str, value: str) -> list[str]:
+    """Return the ids of the runs of an experiment whose tag has this value, the first one first."""
+    order = ["attributes.start_time ASC", "attributes.run_id ASC"]
+    runs = client.search_runs([experiment], f"tags.`{tag}` = '{value}'", order_by=order)
+    return [require_id(run.info.run_id, f"a run of {tag} {value}") for run in runs]
 
 
 def require_id(identity: str, name: str) -> str:

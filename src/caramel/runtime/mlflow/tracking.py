@@ -3,8 +3,8 @@
 The store is SQLite with artifacts beside it, under ``mlruns/`` of the project's root, or a server
 (``server.py``). When DVC runs an experiment in a temporary folder, the store is still that of the root, but
 the data version is that folder's. Any process may log: the database is created under a file lock and runs in
-write-ahead mode. The driver process creates the runs, one after the other (``plan_run``), and workers open
-them by their id (``open_run``).
+write-ahead mode. The driver process says what the runs are (``plan_run``), and each worker creates its run when
+its work begins (``open_run``), so that the duration of a run is that of its work.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -24,6 +25,7 @@ from caramel.runtime.dvc.state import read_lock
 from caramel.runtime.git import list_changed_files, query_git
 from caramel.runtime.mlflow.retry import (
     disable_retries,
+    find_runs,
     get_or_create_run,
     require_id,
     retry_on_race,
@@ -90,12 +92,17 @@ DIGEST = 36  # characters of an output's hash that MLflow stores for an input
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run that was created and can be opened, perhaps on another machine."""
+    """What is known of a run before its work begins; it can be opened in any process, perhaps on another machine."""
 
     name: str
-    run_id: str
+    key: str  # hash of everything that determines the run
     uri: str
     root: str  # folder that holds mlruns/, if that is the store
+    experiment: str  # its id
+    context: Mapping[str, str]  # tags of a new run: user, program, commit
+    tags: Mapping[str, str]  # tags that are also renewed on a run that is resumed
+    params: Mapping[str, str]
+    inputs: Mapping[str, str]  # DVC's hash by path
 
 
 def plan_run(
@@ -107,7 +114,9 @@ def plan_run(
     tags: Mapping[str, str] | None = None,
     root: str | Path | None = None,
 ) -> PlannedRun:
-    """Create the MLflow run of ``key`` with everything known so far, or find that of an earlier process.
+    """Collect everything known of the MLflow run of ``key`` so far; ``open_run`` creates or finds it.
+
+    The experiment and a stage's parent run are created if needed.
 
     Args:
         name: readable name of the run.
@@ -129,38 +138,69 @@ def plan_run(
     root, workspace = Path(root) if root else get_store_root(), Path()
     uri = get_tracking_uri(root)
     with translate_errors(lambda error: _explain_error(error, name, uri, root)):
-        from mlflow.entities import Param, RunTag
-
         commit = get_git_commit(workspace)
-        known = {KEY: key, "git.commit": commit, **(tags or {})}
+        known = {"git.commit": commit, **(tags or {})}
         if experiment_of_dvc := os.environ.get("DVC_EXP_NAME"):  # `dvc exp run` sets it
             known["dvc.experiment"] = experiment_of_dvc
         if plugins := os.environ.get(PLUGINS_VARIABLE):  # a stage sets it
             known.setdefault(PLUGINS_TAG, plugins)
-        inputs = [
-            _build_dataset_input(path, digest, commit)
-            for path, digest in get_data_versions(data, workspace).items()
-        ]
+        inputs = get_data_versions(data, workspace)
         client = open_client(uri)
-        # One process at a time, because finding and creating a run are two requests.
-        # The lock is not in mlruns/, which is not written if runs go to a server.
-        with hold_lock(root / LOCKS / "runs.lock"):
+        with _hold_store(uri, root):
             experiment = retry_on_race(lambda: _ensure_experiment(client))
-
-            def create_run() -> None:
-                client.create_run(experiment, tags={**_build_context_tags(name, commit, workspace), KEY: key})
-
             if stage := os.environ.get("DVC_STAGE"):  # `dvc repro` sets it
                 known.setdefault(PARENT, _ensure_parent_run(client, experiment, stage, known, workspace))
-            run_id = get_or_create_run(client, experiment, KEY, key, create_run)
+        context = _build_context_tags(name, commit, workspace)
+    logged = {name: str(value) for name, value in params.items()}
+    return PlannedRun(name, key, uri, str(root), experiment, context, known, logged, inputs)
+
+
+def create_run(planned: PlannedRun) -> str:
+    """Create a planned run, or find that of an earlier process, log what is known of it, and return its id.
+
+    Raises:
+        ConfigError, ResourceError: as in ``open_run``.
+    """
+    with _translate_planned(planned):
+        from mlflow.entities import Param, RunTag
+
+        client = open_client(planned.uri)
+        with _hold_store(planned.uri, Path(planned.root)):
+            run_id = get_or_create_run(
+                client,
+                planned.experiment,
+                KEY,
+                planned.key,
+                lambda: client.create_run(planned.experiment, tags={**planned.context, KEY: planned.key}),
+            )
             client.log_batch(
                 run_id,
-                params=[Param(k, str(v)) for k, v in params.items()],
-                tags=[RunTag(k, v) for k, v in known.items()],
+                params=[Param(name, value) for name, value in planned.params.items()],
+                tags=[RunTag(name, value) for name, value in planned.tags.items()],
             )
+            inputs = [
+                _build_dataset_input(path, digest, planned.tags["git.commit"])
+                for path, digest in planned.inputs.items()
+            ]
             if inputs:
                 retry_on_race(lambda: client.log_inputs(run_id, datasets=inputs))
-    return PlannedRun(name, run_id, uri, str(root))
+    return run_id
+
+
+def _translate_planned(planned: PlannedRun) -> AbstractContextManager[None]:
+    return translate_errors(
+        lambda error: _explain_error(error, planned.name, planned.uri, Path(planned.root))
+    )
+
+
+def _hold_store(uri: str, root: Path) -> AbstractContextManager[Any]:
+    """Let one process at a time find and create runs in a folder: these are two requests.
+
+    On a server ``get_or_create_run`` removes what two hosts created, and a worker's host need not have the
+    project's folder.
+    """
+    # The lock is not in mlruns/, which may be on a volume without locks.
+    return nullcontext() if uri.startswith("http") else hold_lock(root / LOCKS / "runs.lock")
 
 
 @contextmanager
@@ -243,7 +283,7 @@ def _build_dataset_input(path: str, digest: str, commit: str) -> Any:
 
 @contextmanager
 def open_run(planned: PlannedRun) -> Iterator[ActiveRun]:
-    """Open a run for the block in this process.
+    """Create or resume a run for the block in this process.
 
     An unavailable server is waited for, as long as MLflow does (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``).
 
@@ -252,12 +292,12 @@ def open_run(planned: PlannedRun) -> Iterator[ActiveRun]:
         ResourceError: the server is unavailable for too long, or the volume of ``mlruns/`` is full or
             read-only.
     """
-    with translate_errors(lambda error: _explain_error(error, planned.name, planned.uri, Path(planned.root))):
+    run_id = create_run(planned)
+    with _translate_planned(planned):
         import mlflow
         from sqlalchemy.exc import SQLAlchemyError
 
-        open_client(planned.uri)
-        active = mlflow.start_run(run_id=planned.run_id)
+        active = mlflow.start_run(run_id=run_id)
         try:
             yield active
         except BaseException as error:
@@ -274,13 +314,15 @@ def open_run(planned: PlannedRun) -> Iterator[ActiveRun]:
 
 
 def mark_killed(planned: PlannedRun) -> None:
-    """End a run whose process was killed before it could do so itself.
+    """End a run whose process was killed before it could do so itself, if it had begun.
 
     Raises:
         ConfigError, ResourceError: as in ``open_run``.
     """
-    with translate_errors(lambda error: _explain_error(error, planned.name, planned.uri, Path(planned.root))):
-        retry_on_race(lambda: open_client(planned.uri).set_terminated(planned.run_id, "KILLED"))
+    with _translate_planned(planned):
+        client = open_client(planned.uri)
+        for run_id in find_runs(client, planned.experiment, KEY, planned.key):
+            retry_on_race(partial(client.set_terminated, run_id, "KILLED"))
 
 
 def _explain_error(error: Exception, name: str, uri: str, root: Path) -> CaramelError | None:
@@ -308,6 +350,6 @@ def _build_run_opener(
     return plan_and_open
 
 
-# Create and open the run of ``key``, or reopen it if an earlier process was killed; same arguments as
+# Plan, create and open the run of ``key``, or reopen it if an earlier process was killed; same arguments as
 # ``plan_run``.
 run = _build_run_opener(plan_run)

@@ -158,7 +158,7 @@ def _search_settings(
         tags={"stage": "search"},
         root=trials.root,
     )
-    trials = replace(trials, parent=parent.run_id)
+    trials = replace(trials, parent=tracking.create_run(parent))  # before those that belong to it
     outcome = run_search(trials.run, tried, seeds=search.seeds, halving=ending, metric=select)
     with tracking.open_run(parent):
         import mlflow
