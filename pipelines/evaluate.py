@@ -6,7 +6,7 @@ from typing import Any
 from caramel.config.schema import Config
 from caramel.evaluation.encoder_probes import probe_encoders
 from caramel.evaluation.grid import BenchmarkSelection, compare_models, score_models
-from caramel.evaluation.mlflow_logging import log_detectors, log_retained
+from caramel.evaluation.mlflow_logging import log_detectors, log_retained, log_variants
 from caramel.evaluation.results.summary import nest_overall_metrics
 from caramel.interfaces.settings import Compute, Execution
 from caramel.io.files import write_csv, write_json
@@ -67,6 +67,7 @@ def evaluate(config: Config) -> None:
             scored, allow_unmentioned_objects=config.scenes.allow_unmentioned_objects, **settings
         )._asdict()
         tables |= wait_for_probes()
+    log_variants(scored.variant_runs, tables["variants"])
     log_retained(tables["metrics"], tables["retained"])
     log_detectors(tables["detectors"])
     for name, contract in PARQUET.items():

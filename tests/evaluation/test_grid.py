@@ -152,12 +152,18 @@ def test_every_model_is_scored_on_the_split_and_has_its_run(
     runs = mlflow.search_runs(experiment_names=["caramel"]).set_index("tags.mlflow.runName")
     models = ("base", "infonce-1", "infonce-2")
     forms = ("", " on held_out_retrieval", " on world_classes")
-    assert sorted(runs.index) == [f"evaluate {model}{form}" for model in models for form in forms]
+    of_models = [f"evaluate {model}{form}" for model in models for form in forms]
+    assert sorted(runs.index) == sorted([*of_models, "evaluate infonce"])
+    above = runs.loc["evaluate infonce"]
+    ours = runs.loc[[name for name in of_models if "infonce" in name]]
+    assert {*ours["tags.mlflow.parentRunId"]} == {above["run_id"]}
     run = runs.loc["evaluate infonce-2"]
     assert (run["tags.variant"], run["tags.seed"], run["status"]) == ("infonce", "2", "FINISHED")
     mine = found.metrics[found.metrics["benchmark"] == "instances"]
     expected = select_overall_metrics(mine[mine["model"] == "infonce-2"])
     assert run["metrics.group/all"] == pytest.approx(expected["group"], abs=1e-6)
+    assert run["metrics.uncertainty/group.ci_low"] <= run["metrics.group"]
+    assert run["metrics.system/system_memory_usage_megabytes"] > 0
     assert run["metrics.i2t/swap_obj"] == pytest.approx(expected["i2t"], abs=1e-6)
     assert (workspace / "mlruns/artifacts" / run["run_id"] / "artifacts/subsets.png").exists()
 

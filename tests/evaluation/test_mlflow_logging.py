@@ -5,8 +5,14 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from caramel.evaluation.mlflow_logging import build_metric_names, log_retained, select_headline_metrics
+from caramel.evaluation.mlflow_logging import (
+    build_metric_names,
+    log_retained,
+    log_variants,
+    select_headline_metrics,
+)
 from caramel.evaluation.results.forgetting import RETAINED_COLUMNS
+from caramel.evaluation.results.summary import VARIANT_COLUMNS
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.io import build_frame
 
@@ -54,6 +60,31 @@ def test_each_metric_is_logged_once_by_its_bare_name_on_its_headline_subset() ->
         ("group", "swap", 0.3),
         ("recall@1", "all", 0.4),
     ]
-    scored = pd.DataFrame(rows, columns=["metric", "subset", "value"])
-    assert select_headline_metrics(scored) == {"group": 0.2, "recall at 1": 0.4}
+    scored = pd.DataFrame(rows, columns=["metric", "subset", "value"]).assign(
+        ci_low=0.1, ci_high=float("nan")
+    )
+    assert select_headline_metrics(scored) == {
+        "group": 0.2,
+        "recall at 1": 0.4,
+        "uncertainty/group.ci_low": 0.1,
+        "uncertainty/recall at 1.ci_low": 0.1,
+    }
     assert select_headline_metrics(scored[:0]) == {}
+
+
+def test_the_run_of_a_variant_has_mean_deviation_and_interval_over_its_seeds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    from caramel.runtime.mlflow import tracking
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DVC_ROOT", raising=False)
+    rows = [("a", "all", "group", 0.5, 0.1, 0.3, 0.7, 3), ("b", "all", "group", 0.9, 0.1, 0.8, 1.0, 3)]
+    planned = tracking.plan_run("evaluate a", key="k", params={})
+    log_variants({"a": planned}, pd.DataFrame(rows, columns=list(VARIANT_COLUMNS)))
+    (run,) = mlflow.MlflowClient(planned.uri).search_runs([planned.experiment])
+    logged = {name: value for name, value in run.data.metrics.items() if not name.startswith("system/")}
+    spread = {"sd": 0.1, "ci_low": 0.3, "ci_high": 0.7, "seeds": 3}
+    assert logged == {"group": 0.5, **{f"uncertainty/group.{name}": v for name, v in spread.items()}}

@@ -133,12 +133,19 @@ def test_every_training_and_evaluation_is_a_tracked_run_with_its_data_version(sm
     parents = {run.info.run_id: run.data.tags["parent_of"] for run in found if "parent_of" in run.data.tags}
     assert sorted(parents.values()) == ["evaluate", "finetune", "pretrain", "train_generator"]
     runs = [run for run in found if run.info.run_id not in parents]
-    assert all(run.data.tags["stage"] == parents[run.data.tags[PARENT]] for run in runs)
+    above = {run.info.run_id: run for run in runs if run.data.tags.get("level") == "variant"}
+    for run in runs:
+        parent = run.data.tags[PARENT]
+        if parent in above:  # the variant's, of all its seeds
+            assert above[parent].data.tags["variant"] == run.data.tags["variant"]
+            parent = above[parent].data.tags[PARENT]
+        assert run.data.tags["stage"] == parents[parent]
     names = sorted(run.info.run_name for run in runs)
     models = ["base", "infonce-11", "trohn_text-11", "trohn_img-11"]
     tuned = [f"finetune {m}" for m in models[1:]]
     forms = ("", " on instances_source", " on held_out_retrieval", " on world_classes")
     scored = [f"evaluate {m}{form}" for m in models for form in forms]
+    scored += [f"evaluate {m.removesuffix('-11')}" for m in models[1:]]
     scored += ["retained", "detectors on instances", "detectors on instances_source", "detectors on planted"]
     assert names == sorted(["pretrain", "train_generator", *tuned, *scored])
     assert all(run.info.status == "FINISHED" for run in runs)

@@ -22,7 +22,7 @@ from caramel.benchmarks.image_files import read_encoded_image
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.evaluation.benchmark_source import BenchmarkSource, check_instances, read_task
 from caramel.evaluation.external.detector_files import IMAGE, LABEL, TEXT, compute_detector_outcomes
-from caramel.evaluation.mlflow_logging import log_run
+from caramel.evaluation.mlflow_logging import log_metrics
 from caramel.evaluation.results.summary import compute_metrics
 from caramel.evaluation.scores.features import encode_projected
 from caramel.evaluation.synthetic_probe import BATCH, Head, fit_head
@@ -146,10 +146,9 @@ def log_detectors(
     content = hashlib.sha256(metrics.to_csv(index=False).encode()).hexdigest()
     name = f"detectors of {parse_spec(spec).name} on {benchmark}"
     tags = {"stage": "detect", "benchmark": benchmark}
-    log_run(
-        metrics,
-        tracking.plan_run(name, key=compute_fingerprint(__name__, params, content), params=params, tags=tags),
-    )
+    key = compute_fingerprint(__name__, params, content)
+    with tracking.run(name, key=key, params=params, tags=tags):
+        log_metrics(metrics)
 
 
 def read_pairs(source: BenchmarkSource) -> Comparisons:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from caramel.errors import ConfigError
 from caramel.evaluation.benchmark_source import BenchmarkSource, list_image_keys, read_task, select_scorable
-from caramel.evaluation.mlflow_logging import log_run
+from caramel.evaluation.mlflow_logging import log_metrics
 from caramel.evaluation.preflight import find_duplicate_names, hash_contents
 from caramel.evaluation.results.summary import select_overall_metrics, summarise_similarities
 from caramel.evaluation.scores.encoding import RunConfig, compute_model_code_version
@@ -196,30 +196,38 @@ def evaluate_model(
     Returns:
         ``failed``, the number of questions without an answer, and every metric over all instances.
     """
-    from caramel.evaluation.results.answers import summarise_answers
-    from caramel.evaluation.scores.multiple_choice import collect_answers, drop_missing_images
-    from caramel.interfaces.model import Chooser
-
     source = BenchmarkSource(**point["source"])
-    benchmark = BENCHMARKS[source.benchmark]
     with_images = get_family(point["model"]).looks_at_images
     task, keys = _read_items(json.dumps(point["source"]), point["content"], limit, with_images)
     device = resolve_device(device)  # resolved here, because nodes of a cluster may have another device
     run = RunConfig(point["model"], Compute(device, precision), batch_size, store, executor, gpus)
-    model = open_model(run.model, device, precision)
-    bootstrap, failed = Bootstrap(n_bootstrap, seed), 0
-    if isinstance(model, Chooser):
-        answer_rows = collect_answers(task, keys, run, benchmark=source.benchmark)
-        failed = int((drop_missing_images(answer_rows, task)["outcome"] == "failed").sum())
-        write_table(ANSWERS, answer_rows, Path(scratch, "answers.parquet"))
-        metrics = summarise_answers(answer_rows, {source.benchmark: benchmark}, bootstrap=bootstrap)
-    else:
-        rows = compute_similarities(task, keys, run, benchmark=source.benchmark)
-        write_table(SIMILARITIES, rows, Path(scratch, "similarities.parquet"))
-        metrics = summarise_similarities(rows, {source.benchmark: benchmark}, bootstrap=bootstrap)
-    write_table(METRICS, metrics, Path(scratch, "metrics.parquet"))
-    log_run(metrics, planned, left_out=task.left_out)
+    with tracking.open_run(planned):
+        metrics, failed = _score(
+            task, keys, run, source.benchmark, Bootstrap(n_bootstrap, seed), Path(scratch)
+        )
+        write_table(METRICS, metrics, Path(scratch, "metrics.parquet"))
+        log_metrics(metrics, left_out=task.left_out)
     return {**select_overall_metrics(metrics), "failed": failed}
+
+
+def _score(
+    task: Task, keys: list[bytes], run: RunConfig, name: str, bootstrap: Bootstrap, scratch: Path
+) -> tuple[pd.DataFrame, int]:
+    """Write similarities or answers of a model into ``scratch``; return its metrics and the number of failed questions."""
+    from caramel.evaluation.results.answers import summarise_answers
+    from caramel.evaluation.scores.multiple_choice import collect_answers, drop_missing_images
+    from caramel.interfaces.model import Chooser
+
+    benchmarks = {name: BENCHMARKS[name]}
+    model = open_model(run.model, run.compute.device, run.compute.precision)
+    if isinstance(model, Chooser):
+        answer_rows = collect_answers(task, keys, run, benchmark=name)
+        failed = int((drop_missing_images(answer_rows, task)["outcome"] == "failed").sum())
+        write_table(ANSWERS, answer_rows, scratch / "answers.parquet")
+        return summarise_answers(answer_rows, benchmarks, bootstrap=bootstrap), failed
+    rows = compute_similarities(task, keys, run, benchmark=name)
+    write_table(SIMILARITIES, rows, scratch / "similarities.parquet")
+    return summarise_similarities(rows, benchmarks, bootstrap=bootstrap), 0
 
 
 @lru_cache(MOST_TASKS)  # a worker scores one model after the other on all benchmarks

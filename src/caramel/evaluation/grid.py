@@ -25,7 +25,10 @@ from caramel.evaluation.scores.encoding import RunConfig
 from caramel.evaluation.weight_distance import compute_distances
 from caramel.interfaces.settings import Compute, Execution
 from caramel.models.devices import get_gpus_per_worker, resolve_device
+from caramel.models.specs import hash_content
 from caramel.registry import BENCHMARKS
+from caramel.runtime.mlflow import tracking
+from caramel.runtime.ray.sharded_map import compute_fingerprint
 from caramel.utils.resampling import Bootstrap
 
 ASSEMBLED, SCENES = "data/assemble", "data/scenes"
@@ -79,6 +82,7 @@ class ScoredModels(NamedTuple):
 
     evaluation: Evaluation
     folders: Mapping[str, str]  # checkpoint folder of the base and of each fine-tuned model, by name
+    variant_runs: Mapping[str, tracking.PlannedRun]  # MLflow run above those of a variant's seeds
     held_out: BenchmarkSource  # the retrieval that measures retention
 
 
@@ -122,6 +126,12 @@ def score_models(
         assert benchmarks.data is not None, "caramel.config.validate checks this before the first stage"
         sources.append(locate_benchmark(name, Path(benchmarks.data), images))
     folders, tags = list_checkpoints(tuned)
+    variant_runs = _plan_variant_runs(tuned, folders)
+    parents = {variant: tracking.create_run(planned) for variant, planned in variant_runs.items()}
+    tags = {
+        name: {**known, **({tracking.PARENT: parents[known["variant"]]} if "seed" in known else {})}
+        for name, known in tags.items()
+    }
     evaluation = run_evaluation(
         [*(f"{name}=open_clip:{path}" for name, path in folders.items()), *models],
         sources,
@@ -132,7 +142,7 @@ def score_models(
         store=_get_store(execution),
         tags=tags,
     )
-    return ScoredModels(evaluation, folders, held_out[0])
+    return ScoredModels(evaluation, folders, variant_runs, held_out[0])
 
 
 def compare_models(
@@ -157,7 +167,7 @@ def compare_models(
     Raises:
         BackendError: a checkpoint is missing or broken.
     """
-    evaluation, folders, held_out = scored
+    evaluation, folders, _, held_out = scored
     ours = evaluation.similarities[evaluation.similarities["model"].isin([*folders])]
     forms = {
         name: compute_run_hits(ours, name, BENCHMARKS[name].metrics)
@@ -196,6 +206,26 @@ def compare_models(
         bounds=pd.concat(bounds, ignore_index=True),
         retained=retention,
     )
+
+
+def _plan_variant_runs(
+    tuned: Sequence[tuple[str, int]], folders: Mapping[str, str]
+) -> dict[str, tracking.PlannedRun]:
+    """Return the MLflow run above the runs of each variant's seeds; other weights or data make other runs."""
+    data = [ASSEMBLED, SCENES]
+    versions = tracking.get_data_versions(data, Path())
+    runs = {}
+    for variant in dict.fromkeys(variant for variant, _ in tuned):
+        seeds = [seed for of, seed in tuned if of == variant]
+        weights = [hash_content(f"open_clip:{folders[f'{variant}-{seed}']}") for seed in seeds]
+        runs[variant] = tracking.plan_run(
+            f"evaluate {variant}",
+            key=compute_fingerprint(__name__, variant, seeds, weights, versions),
+            params={"variant": variant, "seeds": seeds},
+            data=data,
+            tags={"stage": "evaluate", "variant": variant, "benchmark": FORMS[0], "level": "variant"},
+        )
+    return runs
 
 
 def _get_store(execution: Execution) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 
@@ -16,42 +16,64 @@ _INVALID_CHARACTER = re.compile(r"[^\w./ -]")  # in a name in MLflow
 _MAX_LENGTH = 250  # characters in a name in MLflow
 
 
+CI = ("ci_low", "ci_high")
 HEADLINE = ("without_add", "all")  # subsets; the first one that a metric has is its headline
 
 
-def log_run(
-    metrics: pd.DataFrame, planned: tracking.PlannedRun, *, left_out: Exclusion | None = None
-) -> None:
-    """Log metrics by subset, their figure, and the numbers of missing images and left-out instances, if any.
+def log_metrics(metrics: pd.DataFrame, *, left_out: Exclusion | None = None) -> None:
+    """Log metrics to the open run, by subset with their figure, and numbers of missing images and instances, if any.
 
-    Each metric's value on its headline subset is also logged under the metric's bare name. MLflow's pages show
-    names without a slash in a separate section, and offer them as columns beside the hundred others.
+    Each metric's value on its headline subset is also logged under the metric's bare name, and its interval as
+    ``uncertainty/METRIC.ci_low`` and ``.ci_high``. MLflow's pages show names without a slash in a separate
+    section, and offer them as columns beside the hundred others.
     """
     import mlflow
 
     from caramel.evaluation.results.plots import plot_subset_bars
 
-    with tracking.open_run(planned):
-        scored = metrics.dropna(subset=["value"])
-        names = build_metric_names(scored["metric"].tolist(), scored["subset"].tolist())
+    scored = metrics.dropna(subset=["value"])
+    names = build_metric_names(scored["metric"].tolist(), scored["subset"].tolist())
+    mlflow.log_metrics(
+        dict(zip(names, scored["value"].astype(float), strict=True)) | select_headline_metrics(scored)
+    )
+    if left_out is not None:
         mlflow.log_metrics(
-            dict(zip(names, scored["value"].astype(float), strict=True)) | select_headline_metrics(scored)
+            {"missing/images": left_out.missing_images, "missing/instances": len(left_out.rows)}
         )
-        if left_out is not None:
-            mlflow.log_metrics(
-                {"missing/images": left_out.missing_images, "missing/instances": len(left_out.rows)}
-            )
-        if len(scored):
-            mlflow.log_figure(plot_subset_bars(metrics), "subsets.png")
+    if len(scored):
+        mlflow.log_figure(plot_subset_bars(metrics), "subsets.png")
 
 
-def select_headline_metrics(scored: pd.DataFrame) -> dict[str, float]:
-    """Return each metric's value on the first subset of ``HEADLINE`` that it has, by the metric's name in MLflow."""
+def select_headline_metrics(scored: pd.DataFrame, spread: Sequence[str] = CI) -> dict[str, float]:
+    """Return each metric on the first subset of ``HEADLINE`` that it has, by names in MLflow, with its uncertainty.
+
+    Args:
+        scored: columns metric, subset, value, and those of ``spread``, whose empty cells are left out.
+        spread: columns that are logged as ``uncertainty/METRIC.COLUMN``.
+    """
     rows = pd.concat([scored[scored["subset"] == subset] for subset in reversed(HEADLINE)])
-    return {
-        _INVALID_CHARACTER.sub(" at ", m): float(v)
-        for m, v in zip(rows["metric"], rows["value"], strict=True)
-    }
+    names = [_INVALID_CHARACTER.sub(" at ", metric) for metric in rows["metric"]]
+    found = dict(zip(names, rows["value"].astype(float), strict=True))
+    for column in spread:
+        values = dict(zip(names, rows[column].astype(float), strict=True))
+        found |= {f"uncertainty/{name}.{column}": value for name, value in values.items() if value == value}
+    return found
+
+
+def log_variants(runs: Mapping[str, tracking.PlannedRun], variants: pd.DataFrame) -> None:
+    """Log mean, standard deviation and interval over the seeds of each variant to the run above those of its seeds.
+
+    Args:
+        runs: the run of each variant that has seeds, by variant.
+        variants: rows of ``summary.VARIANT_COLUMNS``.
+    """
+    import mlflow
+
+    for variant, planned in runs.items():
+        rows = variants[variants["variant"] == variant].rename(columns={"mean": "value"})
+        with tracking.open_run(planned):
+            mlflow.log_metrics(select_headline_metrics(rows.dropna(subset=["value"]), ("sd", *CI, "seeds")))
+            mlflow.log_text(rows.to_csv(index=False), "subsets.csv")
 
 
 def log_retained(metrics: pd.DataFrame, retained: pd.DataFrame) -> None:
@@ -83,7 +105,8 @@ def log_detectors(metrics: pd.DataFrame) -> None:
         key = hashlib.sha256(rows.to_csv(index=False).encode()).hexdigest()
         tags = {"stage": "evaluate", "benchmark": str(form)}
         data = ["data/assemble", "data/scenes", "data/base"]
-        log_run(rows, tracking.plan_run(f"detectors on {form}", key=key, params=tags, data=data, tags=tags))
+        with tracking.run(f"detectors on {form}", key=key, params=tags, data=data, tags=tags):
+            log_metrics(rows)
 
 
 def build_metric_names(metrics: Sequence[str], subsets: Sequence[str]) -> list[str]:

@@ -406,7 +406,7 @@ def test_a_run_goes_to_the_server_with_its_inputs_and_artifacts_and_is_reopened(
     client = mlflow.MlflowClient(served.server.url)
     experiment = client.get_experiment_by_name(tracking.EXPERIMENT)
     (found,) = client.search_runs([experiment.experiment_id], "tags.`caramel.key` = 'whole'")
-    assert (found.info.status, found.data.params, found.data.metrics) == ("FINISHED", {"a": "1"}, {"m": 2.0})
+    assert (found.info.status, found.data.params, found.data.metrics["m"]) == ("FINISHED", {"a": "1"}, 2.0)
     assert [i.dataset.name for i in found.inputs.dataset_inputs] == ["data/scenes"]
     assert [entry.path for entry in client.list_artifacts(found.info.run_id)] == ["config.json"]
     assert not (project / "mlruns").exists()

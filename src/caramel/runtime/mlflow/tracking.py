@@ -283,7 +283,7 @@ def _build_dataset_input(path: str, digest: str, commit: str) -> Any:
 
 @contextmanager
 def open_run(planned: PlannedRun) -> Iterator[ActiveRun]:
-    """Create or resume a run for the block in this process.
+    """Create or resume a run for the block in this process, and log what processor, memory and GPU do meanwhile.
 
     An unavailable server is waited for, as long as MLflow does (``MLFLOW_HTTP_REQUEST_MAX_RETRIES``).
 
@@ -297,7 +297,11 @@ def open_run(planned: PlannedRun) -> Iterator[ActiveRun]:
         import mlflow
         from sqlalchemy.exc import SQLAlchemyError
 
-        active = mlflow.start_run(run_id=run_id)
+        from caramel.runtime.mlflow.system_metrics import SystemMonitor
+
+        active = mlflow.start_run(run_id=run_id, log_system_metrics=False)
+        monitor = SystemMonitor(run_id, planned.uri)
+        monitor.start()
         try:
             yield active
         except BaseException as error:
@@ -308,8 +312,11 @@ def open_run(planned: PlannedRun) -> Iterator[ActiveRun]:
                 disable_retries() if given_up else nullcontext(),
                 suppress(mlflow.MlflowException, SQLAlchemyError),
             ):
+                monitor.finish()
                 mlflow.end_run("KILLED" if isinstance(error, SystemExit) else "FAILED")
             raise
+        monitor.finish()
+        monitor.log_once()
         mlflow.end_run()
 
 
