@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.scores import SCORES
 from caramel.schemas.training import TRAINING
-from caramel.sources.images.assemble import assemble_datasets
+from caramel.sources.images.assemble import NEGATIVE_COLUMNS, PAIR_COLUMNS, assemble_datasets
 from caramel.sources.sugarcrepe_images import read_benchmark_pairs
 from caramel.training.data.row_units import RowCounts, build_method_rows
 
@@ -174,11 +174,12 @@ def run_select(folder: Path) -> int:
 def run_assemble(folder: Path) -> int:
     """Assemble the training set of all pairs; return the number of its rows."""
 
-    def read(table: Table, name: str) -> pd.DataFrame:
-        return read_table(table, folder / f"{name}.parquet")
+    def read(table: Table, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
+        return read_table(table, folder / f"{name}.parquet", columns)
 
     assembled = assemble_datasets(
-        read(PAIRS, "pairs"), read(NEGATIVES, "negatives"), read(PARAPHRASES, "paraphrases"),
+        read(PAIRS, "pairs", PAIR_COLUMNS), read(NEGATIVES, "negatives", NEGATIVE_COLUMNS),
+        read(PARAPHRASES, "paraphrases"),
         read(CHOICES, "choices"), read(IMAGES, "images"), read(IMAGES, "drawn"),
         positives="source", training="all",
     )  # fmt: skip
