@@ -63,6 +63,7 @@ from caramel.training.data.batch import assemble_batch, draw_step_rows
 from caramel.training.data.examples import load_examples
 from caramel.training.data.row_units import RowCounts, build_method_rows
 from caramel.training.variants import split_rows
+from caramel.utils.arrays import find_indices
 
 SEED, CAPTIONS, PER_PAIR, GOAL_GB = 1, 5, 7, 4.0
 CHUNK = 100_000  # pairs whose rows are in memory at a time while the inputs are written
@@ -152,7 +153,7 @@ def _iter_negatives(pairs: int, count: int, rng: np.random.Generator) -> Iterato
         )
 
 
-def _name_pairs(number: pd.Series[int]) -> pd.Series[str]:
+def _name_pairs(number: pd.Series) -> pd.Series[str]:
     return number.astype("str").str.zfill(7)
 
 
@@ -213,8 +214,10 @@ def run_images(folder: Path) -> int:
 def run_refine(folder: Path) -> int:
     """Refine the captions; return the number of remaining negatives."""
     refined = refine_tables(
-        *(read_table(table, folder / f"{table.name}.parquet") for table in (PAIRS, NEGATIVES, PARAPHRASES)),
-        read_table(SCORES, folder / "scores.parquet", only=("scorer", SCORERS)),
+        read_table(PAIRS, folder / "pairs.parquet"),
+        read_table(NEGATIVES, folder / "negatives.parquet"),
+        read_table(PARAPHRASES, folder / "paraphrases.parquet"),
+        (read_table(SCORES, folder / "scores.parquet", only=("scorer", [name])) for name in SCORERS),
         scorers=SCORERS, cell=0.02, within="subtype", exempt=(), folds=5, seed=SEED,
     )  # fmt: skip
     for table in (PAIRS, NEGATIVES, PARAPHRASES, REJECTS):
@@ -254,7 +257,7 @@ def run_select(folder: Path) -> int:
         scores = read_table(SCORES, folder / "scores.parquet", [column])[column].to_numpy()
         sides.append(scores.reshape(len(SCORERS), -1).T)
     selected = select_negatives(rows, *sides, scorers=SCORERS, cell=0.02, within="all", seed=SEED)
-    keep = negatives["negative_id"].isin(selected.rows["pair_id"])
+    keep = find_indices(negatives["negative_id"], selected.rows["pair_id"]) >= 0
     write_table(NEGATIVES, negatives[keep], folder / "selected.parquet")
     return int(keep.sum())
 

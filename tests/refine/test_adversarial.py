@@ -53,7 +53,7 @@ def data(captions: list[str], negatives: list[str], subtypes: list[str] | None =
 
 def refined(pairs, negatives, paraphrases, scores, exempt=(), cell=0.02, scorers=GRID, within="subtype"):
     settings = {"scorers": scorers, "cell": cell, "within": within, "exempt": exempt, "folds": 3, "seed": 4}
-    found = refine_tables(pairs, negatives, paraphrases, scores, **settings)
+    found = refine_tables(pairs, negatives, paraphrases, [scores], **settings)
     for name in found._fields:
         check_table(TABLES[name], getattr(found, name), "test")
     assert sum(map(len, found)) == len(pairs) + len(negatives) + len(paraphrases)

@@ -37,7 +37,7 @@ def build_method_rows(rows: pd.DataFrame, method: Method, unit: Unit) -> pd.Data
         return usable
     row, values = flatten_lists(usable)
     present = values.column(_get_column(method)).is_valid()
-    single = usable.drop(columns=LISTS).iloc[row[present.to_numpy()]].reset_index(drop=True)
+    single: pd.DataFrame = usable.drop(columns=LISTS).iloc[row[present.to_numpy()]].reset_index(drop=True)
     return single.join(build_lists_of_one(values.filter(present))).reindex(columns=rows.columns)
 
 
