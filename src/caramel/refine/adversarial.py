@@ -268,11 +268,11 @@ def compute_score_gaps(
     """
     gaps = np.full((len(names), len(scorers)), np.nan)
     for part in scores:
-        for column in np.flatnonzero(np.isin(scorers, part["scorer"].unique())):
-            scorer_rows = part[part["scorer"] == scorers[column]]
+        for scorer in set(scorers).intersection(part["scorer"].unique()):
+            scorer_rows = part[part["scorer"] == scorer]
             at = find_indices(names, scorer_rows["negative_id"])
             gap = (scorer_rows["positive_score"] - scorer_rows["negative_score"]).to_numpy(np.float64) * UNIT
-            gaps[:, column] = np.append(gap, np.nan)[at]
+            gaps[:, scorers.index(scorer)] = np.append(gap, np.nan)[at]
     return None if np.isnan(gaps).any() else np.rint(gaps).astype(np.int64)
 
 
