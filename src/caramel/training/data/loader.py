@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 from caramel.errors import CaramelError, ResourceError
 from caramel.models.open_clip.pixel_cache import load_pixels
@@ -73,6 +74,8 @@ class TokenTable:
         """Tokenize the texts by ``tokenize``, which returns (m, context) for m texts."""
         numbers, different = pd.factorize(texts)
         self._numbers = numbers.astype(np.int32)
+        del numbers
+        pa.default_memory_pool().release_unused()  # tokens are not in Arrow's memory, which would be kept
         self._tokens = tokenize_texts(tokenize, different.array)
 
     def __len__(self) -> int:
