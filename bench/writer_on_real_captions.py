@@ -91,7 +91,7 @@ def refine_negatives(pairs: pd.DataFrame, output: WrittenCaption) -> str:
         pairs,
         output.negatives,
         output.paraphrases,
-        scores,
+        [scores],
         **config.refine.model_dump(),
         folds=config.scores.folds,
     )

@@ -10,6 +10,7 @@ from caramel.schemas.io import read_table, write_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.training import TRAINING
+from caramel.sources.images.assemble import NEGATIVE_COLUMNS, PAIR_COLUMNS
 from caramel.sources.images.assemble import assemble_datasets as join
 
 OUT = "data/assemble"
@@ -18,8 +19,8 @@ OUT = "data/assemble"
 def assemble(config: Config) -> None:
     """Write data/assemble/{instances,instances_source,images,training}.parquet."""
     assembled = join(
-        read_table(PAIRS, "data/refine/pairs.parquet"),
-        read_table(NEGATIVES, "data/refine/negatives.parquet"),
+        read_table(PAIRS, "data/refine/pairs.parquet", PAIR_COLUMNS),
+        read_table(NEGATIVES, "data/refine/negatives.parquet", NEGATIVE_COLUMNS),
         read_table(PARAPHRASES, "data/refine/paraphrases.parquet"),
         read_table(CHOICES, "data/filter_images/choices.parquet"),
         *(

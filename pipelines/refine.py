@@ -23,7 +23,10 @@ def refine(config: Config) -> None:
         read_table(PAIRS, "data/scenes/pairs.parquet"),
         read_table(NEGATIVES, INPUTS / "negatives.parquet"),
         read_table(PARAPHRASES, INPUTS / "paraphrases.parquet"),
-        read_table(SCORES, "data/scores/scores.parquet", only=("scorer", config.refine.scorers)),
+        (
+            read_table(SCORES, "data/scores/scores.parquet", only=("scorer", [scorer]))
+            for scorer in config.refine.scorers
+        ),
         **config.refine.model_dump(),
         folds=config.scores.folds,
     )

@@ -134,12 +134,12 @@ def test_every_training_and_evaluation_is_a_tracked_run_with_its_data_version(sm
     assert sorted(parents.values()) == ["evaluate", "finetune", "pretrain", "train_generator"]
     runs = [run for run in found if run.info.run_id not in parents]
     above = {run.info.run_id: run for run in runs if run.data.tags.get("level") == "variant"}
-    for run in runs:
-        parent = run.data.tags[PARENT]
+    for each in runs:
+        parent = each.data.tags[PARENT]
         if parent in above:  # the variant's, of all its seeds
-            assert above[parent].data.tags["variant"] == run.data.tags["variant"]
+            assert above[parent].data.tags["variant"] == each.data.tags["variant"]
             parent = above[parent].data.tags[PARENT]
-        assert run.data.tags["stage"] == parents[parent]
+        assert each.data.tags["stage"] == parents[parent]
     names = sorted(run.info.run_name for run in runs)
     models = ["base", "infonce-11", "trohn_text-11", "trohn_img-11"]
     tuned = [f"finetune {m}" for m in models[1:]]

@@ -9,7 +9,7 @@ from stored_images import Taken
 from caramel.blind.scores import compute_blind_accuracy, score_pairs
 from caramel.errors import ConfigError, DataError
 from caramel.refine import adversarial as refinement
-from caramel.refine.adversarial import find_faults, refine_tables, select_unbalanced
+from caramel.refine.adversarial import compute_score_gaps, find_faults, refine_tables, select_unbalanced
 from caramel.refine.mirrored_grid import UNIT, select_balanced
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.contracts import check_table
@@ -53,7 +53,7 @@ def data(captions: list[str], negatives: list[str], subtypes: list[str] | None =
 
 def refined(pairs, negatives, paraphrases, scores, exempt=(), cell=0.02, scorers=GRID, within="subtype"):
     settings = {"scorers": scorers, "cell": cell, "within": within, "exempt": exempt, "folds": 3, "seed": 4}
-    found = refine_tables(pairs, negatives, paraphrases, scores, **settings)
+    found = refine_tables(pairs, negatives, paraphrases, [scores], **settings)
     for name in found._fields:
         check_table(TABLES[name], getattr(found, name), "test")
     assert sum(map(len, found)) == len(pairs) + len(negatives) + len(paraphrases)
@@ -237,3 +237,23 @@ def test_after_refinement_a_fresh_attacker_is_near_chance_on_real_captions():
         for kind in ("replace", "swap"):
             assert 0.4 < subsets[kind]["accuracy"] < 0.58
     assert 1000 < len(found.negatives) < 3000
+
+
+def test_scores_in_parts_give_the_gaps_of_the_whole_and_a_missing_one_gives_none():
+    scores = pd.DataFrame(
+        {"negative_id": ["b", "a", "a", "b"], "scorer": ["x", "x", "y", "y"]}
+        | {"positive_score": [0.5, 0.25, 1.0, 0.0], "negative_score": 0.5}
+    )
+    names, parts = pd.Series(["a", "b"]), [scores[:2], scores[2:]]
+    gaps = compute_score_gaps([scores], names, ["y", "x"])
+    assert gaps.tolist() == [[UNIT // 2, -UNIT // 4], [-UNIT // 2, 0]]
+    assert compute_score_gaps(parts, names, ["y", "x"]).tolist() == gaps.tolist()
+    assert compute_score_gaps(parts[:1], names, ["y", "x"]) is None
+
+
+def test_texts_that_formatting_does_not_change_are_not_copied():
+    tables = data(["A dog.", "A cat."], ["a bird", "A cow."])[:3]
+    pairs, negatives, _ = refinement._format_tables(*tables)
+    assert negatives["negative_caption"].tolist() == ["A bird.", "A cow."]
+    own, formatted = (rows["caption"].array._pa_array.chunk(0).buffers()[2] for rows in (tables[0], pairs))
+    assert own.address == formatted.address

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from caramel.errors import ContractError, DataError
+from caramel.schemas import contracts
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXT, TEXTS, Table, check_table
@@ -23,6 +24,7 @@ from caramel.schemas.io import build_frame, hash_content, read_table, write_tabl
 from caramel.schemas.negatives import NEGATIVES as NEGATIVES_TABLE
 from caramel.schemas.negatives import PARAPHRASES
 from caramel.schemas.scores import SCORES
+from caramel.schemas.training import TRAINING
 
 EXAMPLE: dict[Any, Any] = {
     TEXT: "text",
@@ -305,6 +307,25 @@ def test_of_some_columns_these_are_checked_and_the_key_if_it_is_whole(tmp_path: 
         read_table(SIMILARITIES, path, ["s_c0_i0"])
     with pytest.raises(ContractError, match="duplicate keys"):
         read_table(SIMILARITIES, path, list(SIMILARITIES.key))
+
+
+def test_keys_of_one_hash_are_compared_by_their_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contracts, "_hash_rows", lambda rows: np.zeros(len(rows), np.int64))
+    rows = example(SCORES).assign(negative_id="n", scorer=["a", "b", "c"])
+    assert len(check_table(SCORES, rows, "rows")) == 3
+    with pytest.raises(ContractError) as error:
+        check_table(SCORES, rows.assign(scorer=["a", "b", "a"]), "rows")
+    assert "duplicate keys ('negative_id', 'scorer'): 1\n  - ('n', 'a')" in str(error.value)
+
+
+def test_lists_that_stay_in_arrow_have_the_values_of_python_lists(tmp_path: Path) -> None:
+    path = write_table(TRAINING, example(TRAINING), tmp_path / "t.parquet")
+    plain, arrow = (read_table(TRAINING, path, arrow_lists=lists) for lists in (False, True))
+    for name, column in TRAINING.columns.items():
+        assert arrow[name].dtype == (pd.ArrowDtype(TEXTS) if column.type == TEXTS else plain[name].dtype)
+    assert write_table(TRAINING, arrow, tmp_path / "again.parquet").read_bytes() == path.read_bytes()
 
 
 def test_of_a_cut_or_flipped_file_there_is_an_error_or_rows_that_keep_the_contract(tmp_path: Path) -> None:

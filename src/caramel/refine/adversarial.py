@@ -7,18 +7,19 @@ prefers the negative of another pair by about as much. The grid is in ``mirrored
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 from caramel.blind.scores import require_pairs, score_pairs
 from caramel.errors import ConfigError
-from caramel.refine.mirrored_grid import UNIT, select_balanced
+from caramel.refine.mirrored_grid import UNIT, KeepMask, select_balanced
 from caramel.sources.captions.formatting import format_caption
-from caramel.utils.arrays import Bools, Ints, factorize_texts, find_indices
+from caramel.utils.arrays import BLOCK, Bools, Ints, factorize_texts, find_indices
 from caramel.utils.text import normalise_text
 
 STAGE = "refine"
@@ -53,7 +54,7 @@ def refine_tables(
     pairs: pd.DataFrame,
     negatives: pd.DataFrame,
     paraphrases: pd.DataFrame,
-    scores: pd.DataFrame,
+    scores: Iterable[pd.DataFrame],
     *,
     scorers: Sequence[str],
     cell: float,
@@ -71,8 +72,9 @@ def refine_tables(
         pairs: table ``pairs``.
         negatives: table ``negatives``.
         paraphrases: table ``paraphrases``.
-        scores: table ``scores`` of the captions before formatting. It is used if it holds all scorers and
-            formatting changed no text; otherwise the formatted captions are scored again.
+        scores: table ``scores`` of the captions before formatting, in any number of parts; a scorer's scores are all in
+            one part, and one part is in memory at a time. They are used if they hold all scorers and formatting
+            changed no text; otherwise the formatted captions are scored again.
         scorers: scorers of the grid, any number; the published method has two.
         cell: side of a grid cell.
         within: whether each subtype has its own grid.
@@ -87,22 +89,46 @@ def refine_tables(
     formatted = _format_tables(pairs, negatives, paraphrases)
     reasons = find_faults(*formatted)
     usable = reasons[1] == ""
-    rows = formatted[1].loc[usable, ["negative_id", "type", "subtype"]]
-    gaps = (
-        compute_score_gaps(scores, rows["negative_id"], scorers)
-        if _has_same_texts(formatted, (pairs, negatives))
-        else None
+    keep_mask = _select_by_grid(
+        formatted,
+        usable,
+        scores if _has_same_texts(formatted, (pairs, negatives)) else (),
+        scorers=scorers,
+        cell=cell,
+        within=within,
+        folds=folds,
+        seed=seed,
     )
-    if gaps is None:
-        scores = score_pairs(formatted[0], formatted[1][usable], scorers=scorers, folds=folds, seed=seed)
-        gaps = compute_score_gaps(scores, rows["negative_id"], scorers)
-    assert gaps is not None
-    keep_mask = select_balanced(
-        gaps, rows["negative_id"].tolist(), get_strata(rows, within), cell=cell, seed=seed
-    )
-    keep_mask |= rows["type"].isin(exempt).to_numpy()
+    keep_mask |= formatted[1]["type"][usable].isin(exempt).to_numpy()
     reasons[1][np.flatnonzero(usable)[~keep_mask]] = UNBALANCED
     return _split_rejects(formatted, reasons)
+
+
+def _select_by_grid(
+    formatted: Tables,
+    usable: Bools,
+    scores: Iterable[pd.DataFrame],
+    *,
+    scorers: Sequence[str],
+    cell: float,
+    within: Within,
+    folds: int,
+    seed: int,
+) -> KeepMask:
+    """Return which usable negatives the grid keeps. (number of usable negatives,).
+
+    Args:
+        formatted: tables ``pairs``, ``negatives`` and ``paraphrases``.
+        usable: (n,) whether each negative is in the grid.
+        scores, scorers, cell, within, folds, seed: as in ``refine_tables``.
+    """
+    rows = formatted[1].loc[usable, ["negative_id", "subtype"]]
+    gaps = compute_score_gaps(scores, rows["negative_id"], scorers)
+    if gaps is None:
+        new = score_pairs(formatted[0], formatted[1][usable], scorers=scorers, folds=folds, seed=seed)
+        gaps = compute_score_gaps([new], rows["negative_id"], scorers)
+    assert gaps is not None
+    return select_balanced(gaps, rows["negative_id"].array, get_strata(rows, within), cell=cell, seed=seed)
 
 
 def select_unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
@@ -141,10 +167,22 @@ def get_strata(rows: pd.DataFrame, within: Within) -> list[str] | None:
 def _format_tables(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Tables:
     """Return the tables with formatted texts and a new index."""
     first, second, third = (
-        rows.assign(**{text: rows[text].map(format_caption)}).reset_index(drop=True)
+        rows.reset_index(drop=True).assign(**{text: _format_texts(rows[text])})
         for rows, text in zip((pairs, negatives, paraphrases), TEXTS, strict=True)
     )
     return first, second, third
+
+
+def _format_texts(texts: pd.Series[str]) -> pd.Series[str]:
+    """Return the formatted texts, with a new index; without a copy if formatting changes none.
+
+    Blocks of texts are Python texts at a time: all of them would take twice the memory of Arrow's.
+    """
+    blocks = (texts.array[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
+    parts = [pa.array(map(format_caption, block), pa.large_string()) for block in blocks]
+    formatted: pd.Series[str] = pa.chunked_array(parts, pa.large_string()).to_pandas()
+    same = bool(np.all(formatted.array == texts.array))
+    return texts.reset_index(drop=True) if same else formatted
 
 
 def _has_same_texts(formatted: Sequence[pd.DataFrame], originals: Sequence[pd.DataFrame]) -> bool:
@@ -218,15 +256,23 @@ def _build_duplicate_mask(names: pd.Series[str], caption: Ints, negative: Ints) 
     return mask
 
 
-def compute_score_gaps(scores: pd.DataFrame, names: pd.Series[str], scorers: Sequence[str]) -> Ints | None:
-    """Return the gaps under all scorers in units of 1e-6, (n, k); None if a gap is missing or NaN."""
-    columns = []
-    for scorer in scorers:
-        scorer_rows = scores[scores["scorer"] == scorer]
-        at = find_indices(names, scorer_rows["negative_id"])
-        gap = (scorer_rows["positive_score"] - scorer_rows["negative_score"]).to_numpy(np.float64) * UNIT
-        columns.append(np.append(gap, np.nan)[at])
-    gaps = np.stack(columns, axis=1)
+def compute_score_gaps(
+    scores: Iterable[pd.DataFrame], names: pd.Series[str], scorers: Sequence[str]
+) -> Ints | None:
+    """Return the gaps under all scorers in units of 1e-6, (n, k); None if a gap is missing or NaN.
+
+    Args:
+        scores: table ``scores`` in parts; a scorer's scores are all in one part.
+        names: n values of ``negative_id``.
+        scorers: k names.
+    """
+    gaps = np.full((len(names), len(scorers)), np.nan)
+    for part in scores:
+        for scorer in set(scorers).intersection(part["scorer"].unique()):
+            scorer_rows = part[part["scorer"] == scorer]
+            at = find_indices(names, scorer_rows["negative_id"])
+            gap = (scorer_rows["positive_score"] - scorer_rows["negative_score"]).to_numpy(np.float64) * UNIT
+            gaps[:, scorers.index(scorer)] = np.append(gap, np.nan)[at]
     return None if np.isnan(gaps).any() else np.rint(gaps).astype(np.int64)
 
 

@@ -51,7 +51,7 @@ def select_best_negatives(
     selected = select_negatives(
         rows, positive, negative, scorers=scorers, similarity=cosines, seed=seed, **settings
     )
-    keep_mask = negatives["negative_id"].isin(selected.rows["pair_id"])
+    keep_mask = find_indices(negatives["negative_id"], selected.rows["pair_id"]) >= 0
     return Selection(negatives[keep_mask].reset_index(drop=True), selected.rejects.assign(stage=STAGE))
 
 

@@ -8,7 +8,8 @@ both gaps are zero, they keep the pair. ``select_balanced`` does the same for k 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,7 @@ KeepMask = npt.NDArray[np.bool_]
 
 
 def select_balanced(
-    gaps: Ints, names: Sequence[str], strata: Sequence[str] | None, *, cell: float, seed: int
+    gaps: Ints, names: Iterable[str], strata: Sequence[str] | None, *, cell: float, seed: int
 ) -> KeepMask:
     """Return which pairs to keep so that each of k scorers is right as often as it is wrong. (n,).
 
@@ -60,7 +61,7 @@ def compute_grid_cells(gaps: Ints, *, cell: float) -> Ints:
 
 
 def select_mirrored(
-    cells: Ints, names: Sequence[str], strata: Sequence[str] | None, *, seed: int
+    cells: Ints, names: Iterable[str], strata: Sequence[str] | None, *, seed: int
 ) -> KeepMask:
     """Return which rows to keep so that each cell has as many rows as its mirror image. (n,).
 
@@ -79,8 +80,8 @@ def select_mirrored(
     quota = sizes.min(axis=1)[cell_index]
     keep_mask: KeepMask = (side == 0) | (quota > 0)
     # A draw is needed only in cells that lose some of their rows.
-    drawn = np.flatnonzero(keep_mask & (side != 0) & (sizes[cell_index, is_positive] > quota))
-    keys = compute_stable_keys([names[i] for i in drawn.tolist()], seed)
+    is_drawn = keep_mask & (side != 0) & (sizes[cell_index, is_positive] > quota)
+    drawn, keys = np.flatnonzero(is_drawn), compute_stable_keys(itertools.compress(names, is_drawn), seed)
     keep_mask[drawn] = _rank_within(cell_index[drawn], keys) < quota[drawn]
     return keep_mask
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +24,7 @@ FINITE: Range = (-sys.float_info.max, sys.float_info.max)
 UNIT: Range = (0.0, 1.0)
 COUNT: Range = (0, 2**63 - 1)
 FROM_ONE: Range = (1, 2**63 - 1)
+BATCH = 65536  # rows whose keys are Python objects at a time
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ def check_table(table: Table, rows: pd.DataFrame, where: str) -> pa.Table:
     except pa.ArrowException as error:
         raise ContractError(f"Table {table.name!r} at {where}: {error}") from error
     check_values(table, arrow, where)
-    check_key(table, rows, where)
+    check_key(table, arrow, where)
     return arrow.cast(table.schema).replace_schema_metadata(None)
 
 
@@ -166,14 +170,35 @@ def check_values(table: Table, arrow: pa.Table, where: str) -> None:
             )
 
 
-def check_key(table: Table, rows: pd.DataFrame, where: str) -> None:
-    """Raise if a key is a duplicate."""
-    twice = rows.duplicated(list(table.key))
-    if twice.any():
-        keys = list(dict.fromkeys(str(tuple(k)) for k in rows.loc[twice, list(table.key)].to_numpy()))
+def check_key(table: Table, arrow: pa.Table, where: str) -> None:
+    """Raise if a key is a duplicate.
+
+    Keys are compared by hashes of 64 bits. Only keys whose hash is not unique are compared by their values, so that
+    a row takes 16 bytes, not the 160 of its key as a Python text in a hash table.
+    """
+    keys = arrow.select(list(table.key))
+    hashes = _hash_rows(keys)
+    ordered = np.sort(hashes)
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if not len(repeated):
+        return
+    columns = keys.filter(pa.array(np.isin(hashes, repeated))).columns
+    counts = Counter(zip(*(column.to_pylist() for column in columns), strict=True))
+    twice = [str(key) for key, count in counts.items() if count > 1]
+    if twice:
         raise ContractError(
-            f"Table {table.name!r} at {where}: duplicate keys {table.key}: {len(keys)}\n{format_items(keys)}"
+            f"Table {table.name!r} at {where}: duplicate keys {table.key}: {len(twice)}\n{format_items(twice)}"
         )
+
+
+def _hash_rows(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """Return a hash of each row, equal for equal rows. (n,)."""
+    hashes, start = np.empty(len(rows), np.int64), 0
+    for batch in rows.to_batches(max_chunksize=BATCH):
+        values = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        hashes[start : start + len(batch)] = np.fromiter(map(hash, values), np.int64, len(batch))
+        start += len(batch)
+    return hashes
 
 
 def cast_column(table: Table, name: str, values: pa.ChunkedArray, where: str) -> pa.ChunkedArray:

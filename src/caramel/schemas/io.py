@@ -18,7 +18,7 @@ from caramel.errors import ContractError, DataError
 from caramel.io.files import write_atomically
 from caramel.io.readers import open_parquet
 from caramel.schemas.columns import LAYOUT
-from caramel.schemas.contracts import TEXT, Table, cast_column, check_key, check_table, check_values
+from caramel.schemas.contracts import TEXT, TEXTS, Table, cast_column, check_key, check_table, check_values
 
 GROUP = 65536  # rows per row group
 AGAIN = "If a stage wrote this table, remove the file and run `dvc repro`."
@@ -79,11 +79,15 @@ def read_table(
     path: str | Path,
     columns: Sequence[str] | None = None,
     only: tuple[str, Collection[str]] | None = None,
+    *,
+    arrow_lists: bool = False,
 ) -> pd.DataFrame:
     """Return the table at ``path``, or only some of its columns and rows. Only what is returned is checked.
 
     Args:
         only: a column, and its values in the wanted rows; other rows are not held in memory.
+        arrow_lists: whether columns of lists stay Arrow's (``pd.ArrowDtype``). As Python lists they take hundreds of
+            bytes for each text.
 
     Raises:
         DataError: the file is missing or not Parquet.
@@ -108,9 +112,14 @@ def read_table(
             ).rename_columns(wanted)
         arrow = pa.table({name: cast_column(table, name, arrow.column(name), str(path)) for name in wanted})
         check_values(table, arrow, str(path))
-        rows: pd.DataFrame = arrow.to_pandas()
         if set(table.key) <= set(wanted):
-            check_key(table, rows, str(path))
+            check_key(table, arrow, str(path))
+        rows: pd.DataFrame = arrow.to_pandas(
+            self_destruct=True,
+            use_threads=False,
+            types_mapper={TEXTS: pd.ArrowDtype(TEXTS)}.get if arrow_lists else None,
+        )
+        del arrow  # its columns are gone
         pa.default_memory_pool().release_unused()  # a large table would keep hundreds of megabytes
     except DataError as error:
         raise type(error)(f"{error}\n{AGAIN}") from error
@@ -118,8 +127,11 @@ def read_table(
 
 
 def _read_columns(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
-    """Return the columns of an open file. Invalid text raises an error of Arrow."""
-    arrow = file.read(columns=columns)
+    """Return the columns of an open file. Invalid text raises an error of Arrow.
+
+    Threads would hold a quarter more memory while they decode.
+    """
+    arrow = file.read(columns=columns, use_threads=False)
     arrow.validate(full=True)
     return arrow
 

@@ -147,8 +147,8 @@ def list_variant_params(config: VariantConfig) -> dict[str, Any]:
 
 
 def split_rows(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the train and the val rows of a table ``training``."""
-    table = read_table(TRAINING, path)
+    """Return the train and the val rows of a table ``training``, with its lists in Arrow."""
+    table = read_table(TRAINING, path, arrow_lists=True)
     return table[table["split"] == "train"], table[table["split"] == "val"]
 
 

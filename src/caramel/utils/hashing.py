@@ -14,7 +14,7 @@ from caramel.utils.arrays import Ints
 def compute_stable_keys(names: Iterable[str], seed: int) -> npt.NDArray[np.uint64]:
     """Return one random 64-bit number per name: a function of name and seed, not of position. (n,)."""
     digests = (hashlib.blake2b(f"{seed}:{name}".encode(), digest_size=8).digest() for name in names)
-    return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
+    return np.fromiter((int.from_bytes(digest, "little") for digest in digests), np.uint64)
 
 
 def assign_folds(groups: Sequence[str], *, folds: int, seed: int) -> Ints:

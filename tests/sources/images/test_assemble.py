@@ -1,13 +1,20 @@
 """The tables that are joined must be of one run."""
 
+from pathlib import Path
+
+import numpy as np
 import pandas as pd
 import pytest
 from stored_images import indexed
 
 from caramel.errors import DataError
+from caramel.schemas.candidates import CHOICES
 from caramel.schemas.catalogue import TABLES
-from caramel.schemas.io import build_frame
-from caramel.sources.images.assemble import assemble_datasets
+from caramel.schemas.io import build_frame, write_table
+from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.pairs import PAIRS
+from caramel.schemas.training import TRAINING
+from caramel.sources.images.assemble import NEGATIVE_COLUMNS, PAIR_COLUMNS, assemble_datasets
 
 KIND = {"type": "swap", "subtype": "swap_obj", "negative_caption": "A cat.", "generator": "x"}
 
@@ -78,6 +85,50 @@ def test_a_pair_is_trained_on_with_all_its_negatives_those_with_an_image_first()
     assert found["image_id"].tolist() == ["cp0+", "cp1+", "cp2+"]
     assert found["caption2"].isna().tolist() == [True, False, False]
     assert joined().training.empty
+
+
+def test_the_training_set_of_all_pairs_has_the_bytes_of_one_that_is_joined_row_by_row(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    pairs = build_frame(
+        PAIRS,
+        [
+            {"pair_id": f"p{n}", "image_id": f"i{n // 5}", "caption": f"Dog {n}.", "source": "x"}
+            | {"split": ["train", "val", "test"][n % 3]}
+            for n in rng.permutation(60)
+        ],
+    )
+    names = [f"p{n}:{m}" for n in range(60) for m in range(n % 5)]
+    negatives = build_frame(
+        NEGATIVES,
+        [
+            {"negative_id": name, "pair_id": name.partition(":")[0], "seed": 1, "attempt": 1, **KIND}
+            | {"negative_caption": f"Cat {name}."}
+            for name in rng.permutation(names)
+        ],
+    )
+    chosen = rng.permutation(names)[:40]
+    choices = build_frame(
+        CHOICES, [{"negative_id": n, "candidate": 0, "image_id": f"c{n}", "chosen_by": "x"} for n in chosen]
+    )
+    assembled = assemble_datasets(
+        pairs[PAIR_COLUMNS], negatives[NEGATIVE_COLUMNS], build_frame(PARAPHRASES, []), choices,
+        indexed(f"i{n}" for n in range(12)), indexed(f"c{n}" for n in chosen),
+        positives="source", training="all",
+    )  # fmt: skip
+    rows = []
+    for pair in pairs[pairs["split"] != "test"].to_dict("records"):
+        own = [name for name in names if name.startswith(f"{pair['pair_id']}:")]
+        own.sort(key=lambda name: (name not in chosen, name))
+        row = {"negative_captions": [f"Cat {name}." for name in own], "subtypes": ["swap_obj"] * len(own)}
+        row["negative_image_ids"] = [f"c{name}" if name in chosen else None for name in own]
+        rows.append((own[0] if own else pair["pair_id"], {**pair, **row}))
+    expected = build_frame(TRAINING, [row for _, row in sorted(rows, key=lambda row: row[0])])
+    found, oracle = (
+        write_table(TRAINING, table, tmp_path / name)
+        for table, name in ((assembled.training, "found.parquet"), (expected, "expected.parquet"))
+    )
+    assert len(expected) == 40
+    assert found.read_bytes() == oracle.read_bytes()
 
 
 def first_lost(rows: pd.DataFrame) -> pd.DataFrame:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from caramel.errors import DataError, ResourceError
 from caramel.training.data import loader
-from caramel.training.data.loader import ImageDataset, Loader, draw_batch_rows, tokenize_texts
+from caramel.training.data.loader import ImageDataset, Loader, TokenTable, draw_batch_rows, tokenize_texts
 
 SIDE = 8
 
@@ -184,3 +184,18 @@ def test_texts_are_tokenized_some_at_a_time(monkeypatch) -> None:
     found = tokenize_texts(tokenize, ["", "a", "bb", "ccc", "dddd", "eeeee", "ffffff"])
     assert found.tolist() == [[n, 49407] for n in range(7)]
     assert (found.dtype, asked) == (np.int32, [3, 3, 1])
+
+
+def test_equal_texts_are_tokenized_once_and_have_the_tokens_of_each():
+    asked: list[str] = []
+
+    def tokenize(texts: list[str]) -> list[list[int]]:
+        asked.extend(texts)
+        return [[len(text), ord(text[0])] for text in texts]
+
+    texts = pd.Series(["b", "ab", "b", "c", "ab"])
+    table = TokenTable(tokenize, texts)
+    assert asked == ["b", "ab", "c"]
+    assert len(table) == 5
+    assert table[np.arange(5)].tolist() == tokenize(texts.tolist())
+    assert table[np.array([[4, 0], [1, 3]])].shape == (2, 2, 2)

@@ -1,8 +1,9 @@
 """What a batch holds of a training set: the rows' own negatives and paraphrases, as a method takes them."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from training_rows import training_rows
@@ -11,10 +12,12 @@ from caramel.errors import DataError
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.schemas.columns import SUBTYPES
+from caramel.schemas.contracts import TEXTS
 from caramel.training.data.batch import assemble_batch, draw_step_rows
 from caramel.training.data.caption_phrases import find_changed_phrases, find_noun_phrases
 from caramel.training.data.examples import load_examples
 from caramel.training.data.hard_batch_mining import find_nearest_rows
+from caramel.training.data.list_columns import LISTS
 from caramel.training.loop.forward import encode_batch
 from caramel.training.variants import Schedule, resolve_steps
 
@@ -42,6 +45,18 @@ def taken(rows, files, clip):
 
 def said(clip, captions) -> list:
     return clip.tokenize(list(captions)).tolist()
+
+
+@pytest.mark.parametrize("name", ["trohn_text", "trohn_img", "degla", "pairs_unpaired"])
+def test_lists_in_arrow_give_the_batch_of_python_lists(name, rows, files, clip) -> None:
+    arrow = rows.astype(dict.fromkeys(LISTS, pd.ArrowDtype(TEXTS)))
+    plain, other = (
+        assemble_batch(clip, load_examples(clip, table, files, method=METHODS[name]), np.arange(9), 1, 0)
+        for table in (rows, arrow)
+    )
+    for field in fields(plain)[2:]:
+        own, same = getattr(plain, field.name), getattr(other, field.name)
+        assert own is same or own.equal(same)
 
 
 @pytest.mark.parametrize("number", [1, 3, 20])

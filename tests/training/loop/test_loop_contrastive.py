@@ -15,7 +15,8 @@ from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.data import loader
 from caramel.training.data.batch import assemble_batch
-from caramel.training.data.examples import LISTS, load_examples
+from caramel.training.data.examples import load_examples
+from caramel.training.data.list_columns import LISTS
 from caramel.training.loop.contrastive import compute_validation_metrics, prefetch
 from caramel.training.objective import Objective, add_logit_bias
 

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 from caramel.errors import DataError, format_items
 from caramel.interfaces.method import Method
 from caramel.schemas.columns import SUBTYPES
 from caramel.training.data.clic_concat import PairingIndex, extract_first_sentence
-from caramel.training.data.loader import ImageDataset, ImageFeatures, RowIds, Stack, tokenize_texts
+from caramel.training.data.list_columns import LISTS, count_listed, count_present, flatten_lists
+from caramel.training.data.loader import ImageDataset, ImageFeatures, RowIds, Stack, Tokens, TokenTable
 from caramel.training.data.phrase_table import PhraseTable
+from caramel.utils.arrays import find_indices
 
 if TYPE_CHECKING:
     from caramel.models.open_clip.config import Clip
-
-Tokens = npt.NDArray[np.int32]
-LISTS = ["negative_captions", "negative_image_ids", "subtypes"]  # parallel lists of the table ``training``
 
 
 @dataclass(frozen=True)
@@ -29,12 +29,12 @@ class Negatives:
     """Hard negatives of all rows in one list, and the positions of each row's negatives in it.
 
     Attributes:
-        texts: tokens (N, context).
+        texts: tokens by an array of numbers of negatives.
         subtypes: (N,) integers, indices into ``SUBTYPES``.
         positions: (n, most) positions of each row's negatives, in the row's order; -1 where a row has fewer.
         images: images for which the negatives are true; None if the method does not use them.
         image_ids: (N,), as in ``Examples``.
-        units, foils: tokens (N, context) of the phrases of caption and negative in which they differ; None if
+        units, foils: tokens, like ``texts``, of the phrases of caption and negative in which they differ; None if
             the method does not use them.
     """
 
@@ -56,9 +56,9 @@ class Examples:
         names: (n,) names of the rows for messages.
         images: images by an array of row numbers, or their vectors if the tower is locked.
         image_ids: (n,) numbers of the images, equal for rows that show the same image.
-        texts: tokens (n, context).
+        texts: tokens by an array of row numbers.
         negatives: hard negatives of the rows.
-        paraphrases: tokens (n, context).
+        paraphrases: tokens by an array of row numbers.
         paraphrased: (n,) booleans: which rows have a paraphrase.
         neighbours: (n, several) rows with other, similar images, if batches contain such rows.
         phrases: phrases of the captions.
@@ -68,7 +68,7 @@ class Examples:
     """
 
     method: Method
-    names: npt.NDArray[np.object_]
+    names: npt.NDArray[np.object_] | pd.api.extensions.ExtensionArray
     images: ImageDataset | ImageFeatures
     image_ids: RowIds
     texts: Tokens
@@ -115,8 +115,8 @@ def check_rows(rows: pd.DataFrame, method: Method) -> None:
         raise DataError("There is no row to train on: no pair of the train split was kept.")
     cure = f"Remove {method.name!r} from finetune.variants, or add the missing data"
     if method.negatives:
-        numbers = rows[LISTS].map(lambda values: 0 if values is None else len(values))
-        equal = numbers.nunique(axis=1).eq(1)
+        first, *others = (count_listed(rows, name) for name in LISTS)
+        equal = np.logical_and.reduce([first == other for other in others])
         _check_all_valid(
             rows,
             equal,
@@ -124,7 +124,7 @@ def check_rows(rows: pd.DataFrame, method: Method) -> None:
             "Make the lists equally long, with empty entries where a value is missing",
         )
         column = "negative_image_ids" if method.images else "negative_captions"
-        has = rows[column].map(lambda values: any(value is not None for value in values)).astype(bool)
+        has = count_present(rows, column) > 0
         _check_all_valid(rows, has, f"have no {column}, which method {method.name!r} trains on", cure)
     if method.joins and rows["image_id"].nunique() == 1:
         raise DataError(
@@ -165,15 +165,20 @@ def load_examples(
     size = clip.config["preprocess_cfg"]["size"]
     shape = (size[0], size[1]) if isinstance(size, list) else (size, size)
 
-    def build_images(names: pd.Series[str], of: pd.DataFrame) -> ImageDataset:
-        known = names.map(images.__contains__).astype(bool)
+    def build_images(names: pd.Series[str], row_of: RowIds) -> ImageDataset:
+        numbers, different = pd.factorize(names)
+        known = np.array([name in images for name in different], dtype=np.bool_)[numbers]
         _check_all_valid(
-            of, known, "name an image that is not in the images table", "Run `dvc repro` to rebuild the set"
+            rows,
+            known,
+            "name an image that is not in the images table",
+            "Run `dvc repro` to rebuild the set",
+            row_of,
         )
         return ImageDataset(images, names, clip.to_pixels, shape)
 
-    def encode_texts(texts: pd.Series[str]) -> Tokens:
-        return tokenize_texts(clip.tokenize, texts.tolist())
+    def encode_texts(texts: pd.Series[str]) -> TokenTable:
+        return TokenTable(clip.tokenize, texts)
 
     captions = rows["caption"].map(extract_first_sentence) if method.joins else rows["caption"]
     further = _list_negatives(rows, method) if method.negatives else rows.iloc[:0]
@@ -181,8 +186,8 @@ def load_examples(
     image_ids = pd.factorize(pd.concat(shown_images))[0].astype(np.int64)
     examples = Examples(
         method,
-        rows["pair_id"].to_numpy(object),
-        build_images(rows["image_id"], rows),
+        rows["pair_id"].array,
+        build_images(rows["image_id"], np.arange(len(rows))),
         image_ids[: len(rows)],
         encode_texts(captions),
         joined=PairingIndex.from_sentences(captions.to_numpy(object), image_ids[: len(rows)])
@@ -190,18 +195,21 @@ def load_examples(
         else None,
     )
     if method.negatives:
-        positions = _build_negative_positions(further["row"].to_numpy(np.int64), len(rows))
+        row_of = further["row"].to_numpy(np.int64)
+        positions = _build_negative_positions(row_of, len(rows))
         negatives = Negatives(
             encode_texts(further["negative_captions"]),
-            further["subtypes"].map(SUBTYPES.index).to_numpy(np.int64),
+            find_indices(further["subtypes"], pd.Series(SUBTYPES)),
             positions[_draw_other_rows(len(rows), seed)] if method.pairing == "other" else positions,
-            build_images(further["negative_image_ids"], further) if method.images else None,
+            build_images(further["negative_image_ids"], row_of) if method.images else None,
             image_ids[len(rows) :],
         )
         if method.units:
             units = [
                 method.units(caption, negative)
-                for caption, negative in zip(further["caption"], further["negative_captions"], strict=True)
+                for caption, negative in zip(
+                    rows["caption"].iloc[row_of], further["negative_captions"], strict=True
+                )
             ]
             unit_tokens, foil_tokens = (
                 encode_texts(pd.Series(column)) for column in zip(*units, strict=True)
@@ -218,29 +226,47 @@ def load_examples(
     return examples
 
 
-def _check_all_valid(rows: pd.DataFrame, good: pd.Series[bool], problem: str, cure: str) -> None:
-    """Raise a DataError that names the rows that are not ``good``, if there are any."""
-    bad = rows.loc[~good, ["image_id", "caption"]]
-    if len(bad):
-        named = [f"{image!r}: {caption!r}" for image, caption in bad.itertuples(index=False)]
-        raise DataError(f"{len(bad)} of {len(rows)} rows {problem}:\n{format_items(named)}\n{cure}.")
+def _check_all_valid(
+    rows: pd.DataFrame,
+    good: npt.NDArray[np.bool_],
+    problem: str,
+    cure: str,
+    row_of: RowIds | None = None,
+) -> None:
+    """Raise a DataError that names the rows that are not ``good``, if there are any.
+
+    Args:
+        good: one boolean for each row, or for each value of ``row_of``.
+        row_of: numbers of rows; None: all rows.
+    """
+    if good.all():
+        return
+    bad = rows[["image_id", "caption"]].iloc[(np.arange(len(rows)) if row_of is None else row_of)[~good]]
+    named = [f"{image!r}: {caption!r}" for image, caption in bad.itertuples(index=False)]
+    raise DataError(f"{len(bad)} of {len(good)} rows {problem}:\n{format_items(named)}\n{cure}.")
 
 
 def _list_negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
-    """Return one row for each negative that the method may use; column ``row`` is its row's number."""
-    negatives = rows.assign(row=np.arange(len(rows))).explode(LISTS, ignore_index=True)
-    negatives = negatives[negatives["negative_captions"].notna()]
+    """Return one row for each negative that the method may use: ``LISTS``, and in ``row`` its row's number."""
+    row, values = flatten_lists(rows)
+    usable = values.column("negative_captions").is_valid().to_numpy()
     if method.images:
-        negatives = negatives[negatives["negative_image_ids"].notna()]
-    return negatives if method.drawn else negatives.groupby("row").head(method.negatives)
+        usable = usable & values.column("negative_image_ids").is_valid().to_numpy()
+    index = np.flatnonzero(usable)
+    if not method.drawn:
+        within = np.arange(len(index)) - np.searchsorted(row[index], row[index])
+        index = index[within < method.negatives]
+    negatives: pd.DataFrame = values.take(pa.array(index)).to_pandas()
+    return negatives.assign(row=row[index])
 
 
 def _append_negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
     """Return the rows, followed by the negatives that the method may use as separate rows."""
-    negatives = _list_negatives(rows, method).assign(
-        image_id=lambda table: table["negative_image_ids"], caption=lambda table: table["negative_captions"]
+    negatives = _list_negatives(rows, method)
+    separate = rows.iloc[negatives["row"]].assign(
+        image_id=negatives["negative_image_ids"].array, caption=negatives["negative_captions"].array
     )
-    return pd.concat([rows, negatives[rows.columns]], ignore_index=True)
+    return pd.concat([rows, separate], ignore_index=True)
 
 
 def _draw_other_rows(rows: int, seed: int) -> RowIds:

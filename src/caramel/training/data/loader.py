@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
 
 from caramel.errors import CaramelError, ResourceError
 from caramel.models.open_clip.pixel_cache import load_pixels
@@ -50,10 +51,41 @@ def _shuffle_rows(seed: int, epoch: int, rows: int) -> RowIds:
     return np.random.default_rng([seed, epoch]).permutation(rows)
 
 
-def tokenize_texts(tokenize: Callable[[list[str]], Any], texts: Sequence[str]) -> npt.NDArray[np.int32]:
+def tokenize_texts(
+    tokenize: Callable[[list[str]], Any], texts: Sequence[str] | pd.api.extensions.ExtensionArray
+) -> npt.NDArray[np.int32]:
     """Return the tokens of all texts, (n, …), tokenized in parts."""
-    parts = (list(texts[start : start + TEXTS]) for start in range(0, len(texts), TEXTS))
-    return np.concatenate([np.asarray(tokenize(part), np.int32) for part in parts])
+    out = np.empty(0, np.int32)
+    for start in range(0, max(1, len(texts)), TEXTS):
+        part = np.asarray(tokenize(list(texts[start : start + TEXTS])), np.int32)
+        if start == 0:
+            out = np.empty((len(texts), *part.shape[1:]), np.int32)
+        out[start : start + len(part)] = part
+    return out
+
+
+class TokenTable:
+    """Tokens of n texts: ``tokens[rows]`` is int32 (…, context) for an array of row numbers.
+
+    Equal texts, such as the caption of several negatives, are tokenized and held once.
+    """
+
+    def __init__(self, tokenize: Callable[[list[str]], Any], texts: pd.Series[str]) -> None:
+        """Tokenize the texts by ``tokenize``, which returns (m, context) for m texts."""
+        numbers, different = pd.factorize(texts)
+        self._numbers = numbers.astype(np.int32)
+        del numbers
+        pa.default_memory_pool().release_unused()  # tokens are not in Arrow's memory, which would be kept
+        self._tokens = tokenize_texts(tokenize, different.array)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, rows: RowIds) -> npt.NDArray[np.int32]:
+        return self._tokens[self._numbers[rows]]
+
+
+Tokens = TokenTable | npt.NDArray[np.int32]  # both give tokens by an array of row numbers
 
 
 class ImageDataset:

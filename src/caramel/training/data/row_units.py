@@ -8,7 +8,7 @@ from typing import Literal, Self
 import pandas as pd
 
 from caramel.interfaces.method import Method
-from caramel.training.data.examples import LISTS
+from caramel.training.data.list_columns import LISTS, build_lists_of_one, count_present, flatten_lists
 
 Unit = Literal["pairs", "negatives"]
 
@@ -17,8 +17,7 @@ def select_usable_rows(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
     """Return the rows that have a negative, with an image if the method uses images; all if it uses no negatives."""
     if not method.negatives:
         return rows
-    usable = rows[_get_column(method)].map(_count_present).astype("int64") > 0
-    return rows[usable]
+    return rows[count_present(rows, _get_column(method)) > 0]
 
 
 def build_method_rows(rows: pd.DataFrame, method: Method, unit: Unit) -> pd.DataFrame:
@@ -36,15 +35,10 @@ def build_method_rows(rows: pd.DataFrame, method: Method, unit: Unit) -> pd.Data
     usable = select_usable_rows(rows, method)
     if method.negatives != 1 or method.drawn:
         return usable
-    single = usable.explode(LISTS, ignore_index=True)
-    single = single[single[_get_column(method)].notna()].reset_index(drop=True)
-    for name in LISTS:  # ``explode`` turns the missing images into NaN
-        single[name] = pd.Series(
-            [[value if isinstance(value, str) else None] for value in single[name]],
-            single.index,
-            dtype=object,
-        )
-    return single
+    row, values = flatten_lists(usable)
+    present = values.column(_get_column(method)).is_valid()
+    single: pd.DataFrame = usable.drop(columns=LISTS).iloc[row[present.to_numpy()]].reset_index(drop=True)
+    return single.join(build_lists_of_one(values.filter(present))).reindex(columns=rows.columns)
 
 
 @dataclass(frozen=True)
@@ -66,7 +60,7 @@ class RowCounts:
     @classmethod
     def from_rows(cls, rows: pd.DataFrame) -> Self:
         """Return the numbers of a table."""
-        negatives, images = (rows[name].map(_count_present).astype("int64") for name in LISTS[:2])
+        negatives, images = (count_present(rows, name) for name in LISTS[:2])
         return cls(
             len(rows),
             int((negatives > 0).sum()),
@@ -86,8 +80,3 @@ class RowCounts:
 
 def _get_column(method: Method) -> str:
     return "negative_image_ids" if method.images else "negative_captions"
-
-
-def _count_present(values: object) -> int:
-    """Return the number of values of a cell that are not empty; a cell without a list has none."""
-    return sum(value is not None for value in values) if hasattr(values, "__len__") else 0  # type: ignore[attr-defined]

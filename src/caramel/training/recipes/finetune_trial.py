@@ -28,6 +28,7 @@ from caramel.runtime.ray.asha import report_checkpoint
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data.examples import Examples, load_examples
+from caramel.training.data.list_columns import count_present
 from caramel.training.data.row_units import RowCounts, Unit, build_method_rows, select_usable_rows
 from caramel.training.distributed import DistContext, Tell, launch
 from caramel.training.loop.batch_accuracy import METRIC
@@ -233,6 +234,5 @@ def select_deciding_rows(metric: str, val_rows: pd.DataFrame, method: Method, un
 
 def select_validation_method(val_rows: pd.DataFrame) -> str:
     """Return ``trohn_img`` if the first negative of every val row has an image, otherwise ``trohn_text``."""
-    images = val_rows["negative_image_ids"]
-    has = images.map(lambda names: names is not None and len(names) > 0 and names[0] is not None)
-    return "trohn_img" if has.all() else "trohn_text"
+    # Negatives with an image come first.
+    return "trohn_img" if (count_present(val_rows, "negative_image_ids") > 0).all() else "trohn_text"

@@ -226,7 +226,7 @@ def _align_texts(
     features = _compute_features(clip, examples, settings.compute)
     model.visual.requires_grad_(False)
     model.visual.proj.requires_grad_(True)
-    tokens = torch.from_numpy(examples.texts)
+    tokens = torch.from_numpy(examples.texts[np.arange(len(examples))])
     image_ids = torch.from_numpy(examples.image_ids)
 
     def compute_loss(rows: torch.Tensor) -> torch.Tensor:

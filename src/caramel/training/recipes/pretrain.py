@@ -18,7 +18,8 @@ from caramel.models.open_clip.checkpoints import build_model, save_checkpoint
 from caramel.models.open_clip.config import assemble_clip
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.training.data.batch import count_rows_per_step
-from caramel.training.data.examples import LISTS, load_examples
+from caramel.training.data.examples import load_examples
+from caramel.training.data.list_columns import LISTS
 from caramel.training.loop.contrastive import train_clip
 from caramel.training.methods import infonce, negclip
 from caramel.training.recipes.locked_image import train_locked_clip
