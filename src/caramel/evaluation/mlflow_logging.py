@@ -53,11 +53,11 @@ def select_headline_metrics(scored: pd.DataFrame, spread: Sequence[str] = CI) ->
     """
     rows = pd.concat([scored[scored["subset"] == subset] for subset in reversed(HEADLINE)])
     names = [_INVALID_CHARACTER.sub(" at ", metric) for metric in rows["metric"]]
-    found = dict(zip(names, rows["value"].astype(float), strict=True))
+    logged = dict(zip(names, rows["value"].astype(float), strict=True))
     for column in spread:
         values = dict(zip(names, rows[column].astype(float), strict=True))
-        found |= {f"uncertainty/{name}.{column}": value for name, value in values.items() if value == value}
-    return found
+        logged |= {f"uncertainty/{name}.{column}": value for name, value in values.items() if value == value}
+    return logged
 
 
 def log_variants(runs: Mapping[str, tracking.PlannedRun], variants: pd.DataFrame) -> None:
