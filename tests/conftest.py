@@ -51,7 +51,7 @@ PARTS = {
     "tests/pipeline/test_profiles.py": "profiles",
     "tests/pipeline/test_paper_profiles.py": "paper_profiles",
     "tests/gates/test_suites.py": "suites",
-    "tests/evaluation/test_tot_of_minilm.py": "minilm",
+    "tests/cli/test_reproduce_command.py": "minilm",
     "tests/report/test_page.py": "page",
     "tests/pipeline/test_people_walk.py": "people_walk",  # this and the next two begin with the smoke run of another process
     "tests/pipeline/test_faults.py": "faults",

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from chat_server import ChatServer, always, picture
-from commands import run_command, run_eval
+from commands import call_command, list_eval_arguments
 from small_releases import write_sugarcrepe
 
 import caramel
@@ -41,7 +41,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ChatServer]:
 
 
 def evaluate(folder: Path, model: str, *more: str) -> tuple[int, str, str]:
-    done = run_eval(folder, model, "--out", "out", *more)
+    done = call_command(folder, *list_eval_arguments(model), "--out", "out", *more)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -76,10 +76,10 @@ def test_what_is_there_is_scored_and_every_table_says_of_how_much(folder: Path, 
     assert set(unscored["image_id"]) == {f"{MISSING:012}.jpg"}
     assert (len(rows), len(unscored), unscored["images_hash"].isna().all()) == (24, 4, True)
     assert unscored["texts_hash"].nunique() == 2  # 3 and 11, in both subtypes
-    table = run_command(folder, "table", "out", "--benchmark", "sugarcrepe", "--subset", "all")
+    table = call_command(folder, "table", "out", "--benchmark", "sugarcrepe", "--subset", "all")
     assert "| Instances | 20 of 7,511 |" in table.stdout
     assert "Omitted: published figures of sets that were not measured completely: all." in table.stdout
-    again = run_command(folder, "metrics", "--benchmark", "sugarcrepe", "out", "--out", "again")
+    again = call_command(folder, "metrics", "--benchmark", "sugarcrepe", "out", "--out", "again")
     assert re.search(r"^all .* 20 +\d+ +4$", again.stdout, re.MULTILINE)
     (folder / f"images/{MISSING:012}.jpg").write_bytes(picture("blue", (8, 8), "JPEG"))
     assert evaluate(folder, f"tiny=open_clip:{clip_folder}", "--missing", "skip")[0] == 0
