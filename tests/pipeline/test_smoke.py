@@ -153,6 +153,14 @@ def test_every_training_and_evaluation_is_a_tracked_run_with_its_data_version(sm
     assert all(client.list_artifacts(run.info.run_id) for run in runs)
 
 
+def test_dvc_shows_the_figures_of_the_run_in_one_page(smoke, tmp_path) -> None:
+    smoke.run("dvc", "plots", "show", "--out", str(tmp_path))
+    page = (tmp_path / "index.html").read_text()
+    for name in ("curves_base", "curves_finetune", "subtypes", "yield"):
+        (shown,) = tmp_path.rglob(f"*_{name}.png")
+        assert shown.name in page
+
+
 def test_the_report_stands_alone(smoke) -> None:
     page = (smoke.folder / "data" / "report" / "report.html").read_text().replace("<wbr>", "")
     assert not re.search(r"""(src|href)\s*=\s*["'](?!data:|#|\.\./\.\./work/data_docs/)""", page)

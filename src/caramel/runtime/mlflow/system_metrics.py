@@ -3,8 +3,11 @@
 This module imports MLflow. GPUs are seen where the package ``nvidia-ml-py`` is installed.
 """
 
-from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+import logging
 
+from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor, _logger
+
+_logger.setLevel(logging.WARNING)  # it tells of each start and end, and of each machine without a GPU
 INTERVAL = 5.0  # seconds between samples
 
 
