@@ -152,6 +152,7 @@ def test_every_command_that_writes_is_tried() -> None:
     # tests/release/test_get.py, test_releasing.py, test_model_release.py: what they read is a project
     elsewhere = {"get", "release", "release-model"}
     elsewhere |= {"crepe index", "crepe systematicity", "crepe productivity"}  # test_crepe_commands.py
+    elsewhere |= {"crepe check-parser"}  # tests/crepe/test_parser_check.py
     elsewhere |= {"crepe figures", "crepe top"}  # test_crepe_results.py, test_crepe_top_command.py
     elsewhere |= {"annotate answers", "annotate export"}  # tests/cli/annotate: what they read is a task
     elsewhere |= {"reproduce"}  # test_reproduce_command.py: it evaluates models

@@ -7,10 +7,9 @@ def score_by_number(texts):
     return [float(text) for text in texts]
 
 
-def test_all_texts_are_ranked_unless_a_limit_is_given() -> None:
+def test_a_scorer_ranks_all_texts() -> None:
     texts = [str(number) for number in range(500)]
     assert take_negatives(texts, "a", 2, score_by_number) == ["499", "498"]
-    assert take_negatives(texts, "a", 2, score_by_number, 40) == ["39", "38"]
 
 
 def test_without_a_scorer_no_more_texts_are_drawn_than_are_wanted() -> None:

@@ -114,7 +114,7 @@ def test_of_many_pairs_of_foils_some_are_drawn_with_all_foils_among_them() -> No
     assert (len(counts), max(counts) < 40) == (40, True)
 
 
-@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("number", [1, 3, 40])
 def test_pairs_of_foils_that_are_drawn_are_all_that_there_are(number: int) -> None:
     caption = locate_atoms("red car", CAR)
     assert not isinstance(caption, str)
@@ -122,7 +122,7 @@ def test_pairs_of_foils_that_are_drawn_are_all_that_there_are(number: int) -> No
         draw_compound_foils(CaptionedGraph(caption, CAR, CAR), Words(number), np.random.default_rng(0))
     )
     assert len(drawn) == 2 * number**2
-    assert sorted(drawn) == sorted(compounds("red car", CAR, Words(number)))
+    assert set(drawn) >= set(compounds("red car", CAR, Words(number)))
 
 
 def test_what_an_earlier_run_wrote_is_gone_where_there_is_nothing_now(tmp_path: Path) -> None:

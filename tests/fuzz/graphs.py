@@ -26,6 +26,13 @@ def corpus_and_graphs() -> None:
     (DATA / "corpus.csv").write_text("caption\na red dog\na black cat\n", encoding="utf-8")
 
 
+def annotated_captions() -> None:
+    """Write captions with annotated graphs."""
+    DATA.mkdir(parents=True, exist_ok=True)
+    rows = 'caption,scene_graph\na red dog,"( dog , is , red )"\na cat on a dog,"( cat , on , dog )"\n'
+    (DATA / "annotated.csv").write_text(rows, encoding="utf-8")
+
+
 def indexed() -> None:
     """Write the same, and the index of the corpus."""
     corpus_and_graphs()

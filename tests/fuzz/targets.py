@@ -409,6 +409,11 @@ def _graphs() -> list[Target]:
     return [
         _target("crepe index", graphs.corpus_and_graphs, index),
         _target("crepe index options", graphs.corpus_and_graphs, index, files=NOTHING, options=True),
+        _target(
+            "crepe check-parser",
+            graphs.annotated_captions,
+            "crepe check-parser data/annotated.csv --parser phrases --out out.csv",
+        ),
         _target("crepe systematicity", graphs.indexed, f"crepe systematicity {places}", weight=2),
         _target("crepe productivity", graphs.corpus_and_graphs, f"crepe productivity {graphs.SET}", weight=2),
         _target(

@@ -31,9 +31,7 @@ EntailmentScorer = Callable[
 # "place": an atom is drawn, then a word for it. "pool": each negative has the same chance, so an atom with many
 # words is replaced more often; the figures of the world were measured with it.
 Sampling = Literal["place", "pool"]
-WEIGHED = (
-    40  # most negatives of a caption that a model scores: swaps by entailment, pairs of foils by plausibility
-)
+WEIGHED = 40  # most swaps of a caption that a model scores
 FOLLOWS = 0.5  # probability from which on a text counts as entailed by its caption
 
 
@@ -83,13 +81,12 @@ def take_negatives(
     caption: str,
     number: int,
     plausible: PlausibilityScorer | None = None,
-    most: int | None = None,
 ) -> list[str]:
-    """Return the first ``number`` different texts of those drawn, or the most plausible of the first ``most``.
+    """Return the first ``number`` different texts of those drawn, or the most plausible of all.
 
-    No more texts are drawn than that, so a lazy iterator costs little. ``most``: None ranks all.
+    Without a scorer no more texts are drawn than that, so a lazy iterator costs little.
     """
-    wanted = number if plausible is None else most
+    wanted = number if plausible is None else None
     texts = list(islice(_iter_different(drawn, caption), wanted))
     if plausible is None or len(texts) <= number:
         return texts[:number]

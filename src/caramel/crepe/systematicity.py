@@ -26,7 +26,6 @@ from caramel.crepe.caption_template import locate_atoms
 from caramel.crepe.corpus_index import assign_split, count_seen_items, split_item
 from caramel.crepe.crops import CropRules, find_crop_problem
 from caramel.crepe.example_files import (
-    WEIGHED,
     Example,
     PlausibilityScorer,
     Sampling,
@@ -51,7 +50,7 @@ SEVERAL = "the region has several compounds: no hard negatives are made of it"
 UNSAID = "the description does not say an atom of its graph"
 SAME = "another region says the same"
 FEW = "there are too few hard negatives"
-MOST = 1_000  # largest number of examined pairs of foils of two atoms
+MOST = 1_000  # largest number of examined pairs of foils of two atoms in a pool of all foils
 
 
 class RegionExample(NamedTuple):
@@ -127,7 +126,7 @@ def generate_compound_foils(
 def draw_compound_foils(
     captioned: CaptionedGraph, words: Thesaurus, rng: np.random.Generator
 ) -> Iterator[str]:
-    """Yield captions as ``generate_compound_foils`` does, each pair of atoms with the same chance of being next."""
+    """Yield the same captions from all pairs of foils, each pair of atoms with the same chance of being next."""
     foils = {p: list_position_foils(captioned, words, p) for p in captioned.graph.list_positions()}
     foils = {
         p: [w for w in listed if w not in captioned.graph.list_positions().values()]
@@ -135,7 +134,7 @@ def draw_compound_foils(
     }
     checked: dict[tuple[GraphPosition, str], bool] = {}
     left = {
-        (a, b): rng.permutation(len(foils[a]) * len(foils[b]))[:MOST].tolist()
+        (a, b): rng.permutation(len(foils[a]) * len(foils[b])).tolist()
         for a, b in itertools.permutations([p for p in foils if foils[p]], 2)
     }
     while left:
@@ -172,10 +171,10 @@ def _select_region_negatives(
     """Return column -> negatives of a region."""
     text = captioned.caption.text
     if sampling == "place":
-        drawn = {ATOM: (draw_atom_foils, None), COMP: (draw_compound_foils, WEIGHED)}  # pairs: thousands
+        drawn = {ATOM: draw_atom_foils, COMP: draw_compound_foils}
         return {
-            column: take_negatives(draw(captioned, words, rng), text, NUMBERS[column], plausible, most)
-            for column, (draw, most) in drawn.items()
+            column: take_negatives(draw(captioned, words, rng), text, NUMBERS[column], plausible)
+            for column, draw in drawn.items()
         }
     pools = {
         ATOM: generate_atom_foils(captioned, words),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from caramel.cli.crepe.check_parser import check_graph_parser
 from caramel.cli.crepe.figures import draw_figures
 from caramel.cli.crepe.index import index_corpus
 from caramel.cli.crepe.productivity import build_productivity_set
@@ -26,5 +27,12 @@ def crepe_group() -> None:
     """
 
 
-for _command in (index_corpus, build_systematicity_set, build_productivity_set, draw_figures, list_top):
+for _command in (
+    check_graph_parser,
+    index_corpus,
+    build_systematicity_set,
+    build_productivity_set,
+    draw_figures,
+    list_top,
+):
     crepe_group.add_command(_command)
