@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import yaml
-from crepe_releases import write_crepe_inputs
+from crepe_releases import NOUNS, write_crepe_inputs
 from graph import missing_params
+from PIL import Image
 from project import Project
 from test_graph import EXEMPT, SECTIONS
 
@@ -33,13 +35,20 @@ FREE = frozenset({"crepe.max_connections", "crepe.max_requests"})
 
 
 @pytest.mark.slow
-def test_the_graph_makes_both_sets_with_a_gate_and_runs_and_nothing_is_made_twice(tmp_path: Path) -> None:
+def test_the_graph_makes_both_sets_with_a_gate_and_runs_and_nothing_is_made_twice(
+    clip_folder: Path, tmp_path: Path
+) -> None:
     (tmp_path / "p").mkdir()
     project = Project.create(tmp_path / "p", lock=False)
     graphs, corpus = write_crepe_inputs(tmp_path / "inputs")
+    (tmp_path / "images/VG_100K").mkdir(parents=True)
+    for number in range(1, len(NOUNS) + 1):
+        Image.new("RGB", (800, 800), (40 * number, 90, 10)).save(tmp_path / f"images/VG_100K/{number}.jpg")
     sets = {
         "graphs": graphs,
         "corpus": corpus,
+        "models": f"[tiny=open_clip:{clip_folder}]",
+        "images": tmp_path / "images",
         "words": "lists",
         "sensible": "null",
         "entailment": "null",
@@ -68,6 +77,15 @@ def test_the_graph_makes_both_sets_with_a_gate_and_runs_and_nothing_is_made_twic
     runs = {run.info.run_name: run for run in store.search_runs(["1"])}
     assert runs["crepe_systematicity"].data.metrics["examples/sc"] == 1
     assert runs["crepe_productivity"].data.metrics["examples/atom 7 atoms"] > 0
+    models = data / "crepe_models"
+    metrics = pd.read_parquet(models / "metrics.parquet")
+    assert set(metrics["benchmark"]) == {"crepe_systematicity", "crepe_productivity", "crepe_retrieval"}
+    drawn = {path.stem for path in (models / "figures").iterdir()}
+    assert drawn >= {"figure_4", "figure_5", "figure_6", "figure_12_cc12m", "table_8_cc12m"}
+    not_made = " ".join(json.loads((models / "not_made.json").read_text()))
+    assert "figure_7: fewer than 3 models have an ImageNet accuracy" in not_made
+    assert json.loads((models / "summary.json").read_text())["crepe_recalls"]["rows"] == len(metrics)
+    assert {f"evaluate tiny on {name}" for name in set(metrics["benchmark"])} <= set(runs)
     again = project.run("dvc", "repro", "pipelines/crepe/dvc.yaml")
     assert again.stdout.count("didn't change, skipping") == len(GRAPH)
 
@@ -105,6 +123,15 @@ def test_bad_input_is_one_error(stage: str, sets: dict[str, str], said: str, cre
     assert done.returncode == 1
     assert said in done.stderr
     assert done.stderr.count("Error") == 1
+
+
+@pytest.mark.slow
+def test_without_models_the_last_stage_says_so_and_writes_nothing_else(crepe: Project) -> None:
+    crepe.run("caramel", "config", "use", "crepe", "--set", "crepe.models=[]")
+    crepe.run("python", "pipelines/crepe/crepe_models.py")
+    out = crepe.folder / "data/crepe_models"
+    assert [path.name for path in out.iterdir()] == ["SKIPPED.txt"]
+    assert (out / "SKIPPED.txt").read_text() == "crepe.models names no model\n"
 
 
 UNSET = {"sensible": "null", "entailment": "null"}

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from caramel.config.fields import Count, Positive, Section, Seed
+from caramel.config.fields import Count, Distinct, Positive, Section, Seed
 
 
 class Crepe(Section):
@@ -28,4 +28,6 @@ class Crepe(Section):
     max_connections: Positive
     max_requests: Positive | None
     min_examples: Positive
+    models: Annotated[tuple[str, ...], Distinct]
+    images: str
     seed: Seed
