@@ -66,7 +66,12 @@ def test_an_edited_source_is_refused_until_the_lists_of_the_stages_that_reach_it
         ConfigError, match=r"(?s)code/evaluate.txt was written:\n.*schemas/evaluation.py.*make graph"
     ):
         require_listed("evaluate", tmp_path, copied)
-    assert write_manifests(tmp_path, copied) == ["finetune_sugarcrepe_pp", "evaluate", "report"]
+    assert write_manifests(tmp_path, copied) == [
+        "finetune_sugarcrepe_pp",
+        "evaluate",
+        "report",
+        "crepe_models",
+    ]
     require_listed("evaluate", tmp_path, copied)
     assert write_manifests(tmp_path, copied) == []
 
