@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from caramel.benchmarks.metrics import METRICS
+from caramel.evaluation.scores.demonstrations import find_small_group
 from caramel.evaluation.scores.multiple_choice import can_ask_choices, can_ask_wording
 from caramel.evaluation.scores.published_wordings import PUBLISHED_WORDINGS
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, Task
@@ -31,6 +32,8 @@ def find_incompatibility(model: str, benchmark: Benchmark, task: Task) -> str | 
             f"its wording {wording!r} is not one of {', '.join(PUBLISHED_WORDINGS)}, or some instances do not have "
             f"two true captions"
         )
+    elif wording:
+        reason = find_small_group(task.rows, wording)
     if form == "text" and not _has_texts_alone(benchmark, task):
         reason = "it compares texts with texts, and the benchmark has no metric on texts alone"
     if form == "matcher" and (count := count_pairs(task)) > MOST_PAIRS:

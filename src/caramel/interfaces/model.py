@@ -117,10 +117,13 @@ CUT = "length"  # finish reason of a response that reached its maximum length
 
 
 class Question(NamedTuple):
-    """A question on an image."""
+    """A question on an image, perhaps after others that are shown with their right replies."""
 
     prompt: str
     image: Callable[[], bytes]  # returns the encoded file when it is needed
+    examples: tuple[
+        tuple[Question, str], ...
+    ] = ()  # (question, right reply), in the order in which they are shown
 
 
 class Reply(NamedTuple):

@@ -1,11 +1,13 @@
 """A model whose spec names a published wording is asked in it alone, in its order, and its numbers are read."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from chat_server import COLOURS, ChatServer, always, picture
+from PIL import Image
 
 from caramel.benchmarks.image_files import compute_content_keys
 from caramel.benchmarks.tasks import build_comparisons
@@ -121,3 +123,65 @@ def test_a_wording_that_is_unknown_or_does_not_fit_is_refused_before_any_work(ta
     assert all(name in reason for name in PUBLISHED_WORDINGS)
     plain = build_comparisons(task.rows.assign(caption2=None).to_dict("records"), task.images)
     assert "two true captions" in str(find_incompatibility(f"{spec}gpt4o_1", benchmark, plain))
+
+
+def build_instances(folder: Path, count: int) -> Comparisons:
+    """Return ``count`` instances of each of two subsets, each with an image of its own."""
+    rows, images = [], []
+    for subset in ("swap_att", "swap_obj"):
+        for number in range(count):
+            path = folder / f"{subset}-{number}.png"
+            Image.new("RGB", (8, 8), (number, len(images), 0)).save(path)
+            row = {"instance_id": path.stem, "image_id": path.name, "subsets": [subset], "negative_image": -1}
+            captions = dict(
+                zip(
+                    ("caption", "caption2", "negative_caption"),
+                    (f"{path.stem} {n}" for n in "pqn"),
+                    strict=True,
+                )
+            )
+            rows.append(row | captions | {"image": len(images)})
+            images.append(ImageFile(str(path)))
+    return build_comparisons(rows, images)
+
+
+@pytest.mark.parametrize("shots", [4, 8])
+def test_examples_are_other_instances_of_the_subset_with_their_right_replies(
+    server: ChatServer, tmp_path: Path, shots: int
+) -> None:
+    task = build_instances(tmp_path, shots + 2)
+    rows = collect(server, task, f"gpt4o_3_{shots}shot", tmp_path / "store")
+    assert rows["outcome"].eq("right").all()  # the server always says (1), and the negative stands first
+    assert len(server.requests) == len(task.rows)
+    shown: dict[str, set[str]] = {subset: set() for subset in ("swap_att", "swap_obj")}
+    for request in server.requests:
+        *examples, asked = request.body["messages"]
+        assert [turn["role"] for turn in examples] == ["user", "assistant"] * shots
+        name = asked["content"][1]["text"].partition("(1) ")[2].partition(" ")[0]
+        images = [asked["content"][0]["image_url"]["url"]]
+        for place in range(shots):
+            (image, text), reply = examples[2 * place]["content"], examples[2 * place + 1]["content"]
+            images.append(image["image_url"]["url"])
+            options = re.findall(r"\((\d)\) (\S+) (\w)", text["text"].partition("; provide")[0])
+            assert options[place % 3] == (reply[1], options[0][1], "n")
+            assert options[0][1] != name
+            assert options[0][1].rpartition("-")[0] == name.rpartition("-")[0]
+            shown[name.rpartition("-")[0]].add(options[0][1])
+        assert len(set(images)) == shots + 1
+    assert all(
+        len(names) == shots + 1 for names in shown.values()
+    )  # the same for all, but the one asked about
+    collect(server, task, f"gpt4o_3_{shots}shot", tmp_path / "store")
+    assert len(server.requests) == len(task.rows)  # known replies are not asked for again
+    collect(server, task, "gpt4o_3", tmp_path / "store")
+    assert len(server.requests) == 2 * len(task.rows)  # one without examples is another question
+
+
+def test_a_subset_with_too_few_instances_for_the_examples_is_refused_before_any_work(tmp_path: Path) -> None:
+    task = build_instances(tmp_path, 4)
+    spec = "chat:m@http://127.0.0.1:1/v1#wording=gpt4o_3_4shot"
+    reason = str(find_incompatibility(spec, BENCHMARKS["sugarcrepe_pp"], task))
+    assert "shows 4 other instances" in reason
+    assert "swap_att has 4 in all" in reason
+    task = build_instances(tmp_path, 5)
+    assert find_incompatibility(spec, BENCHMARKS["sugarcrepe_pp"], task) is None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -11,9 +13,10 @@ import pytest
 import torch
 from paper_inputs import write_photograph
 from PIL import Image
-from tiny_generative import SAVED
+from tiny_generative import SAVED, save_llava
 
 from caramel import cli
+from caramel.errors import BackendError
 from caramel.interfaces.model import CUT, Question, Reply
 from caramel.models.transformers import local_chooser
 from caramel.models.transformers.local_chooser import list_local_chooser_problems, load_local_chooser
@@ -86,3 +89,32 @@ def test_a_folder_answers_the_published_question_of_sugarcrepe_pp(
     answers = pd.read_parquet("out/answers.parquet")
     assert answers[["wording", "order", "n_options"]].to_numpy().tolist() == [["bakllava_npp", "NPP", 3]]
     assert answers["reply"].notna().all()
+
+
+def test_examples_are_earlier_turns_with_images_of_their_own(
+    photograph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_chooser, "MAX_TOKENS", 2)
+    model = load_local_chooser(
+        str(SAVED["qwen2_vl"](tmp_path / "model")), device="cpu", precision="fp32", name="it"
+    )
+    given: list[Any] = []
+    generate = model._model.generate
+    monkeypatch.setattr(model._model, "generate", lambda **inputs: given.append(inputs) or generate(**inputs))
+    example = Question("a dog", photograph.read_bytes)
+    question = Question("a cat", photograph.read_bytes, ((example, "yes"),))
+    replies: dict[int, Reply] = {}
+    model.answer_questions([question, question._replace(examples=())], replies.__setitem__)
+    texts = [model._processor.tokenizer.decode(inputs["input_ids"][0]) for inputs in given]
+    assert re.search("a dog.*yes.*a cat", texts[0], re.DOTALL)
+    assert "a dog" not in texts[1]
+    assert len(given[0]["image_grid_thw"]) == 2
+    assert len(given[1]["image_grid_thw"]) == 1
+
+
+def test_a_checkpoint_without_a_chat_template_is_shown_no_examples(photograph: Path, tmp_path: Path) -> None:
+    folder = save_llava(tmp_path / "model", template=False)
+    model = load_local_chooser(str(folder), device="cpu", precision="fp32", name="it")
+    question = Question("a cat", photograph.read_bytes, ((Question("a dog", photograph.read_bytes), "yes"),))
+    with pytest.raises(BackendError, match="without a chat template cannot be shown examples"):
+        model.answer_questions([question], lambda index, reply: None)

@@ -30,7 +30,6 @@ UNCLAIMED = {
     "likelihood": "of Open CapPa, whose weights are for JAX",
     "itm_decision": "the decision of a matching head of weights of their own format",
     "joint_states": "of an image with two captions",
-    **{f"choice_gpt4o_3_{n}shot": "its examples are not published" for n in "48"},
     **{f"yes_no_{name}": "answers in words of BLIP" for name in ("1a", "1b", "1c", "2a", "2b")},
 }
 

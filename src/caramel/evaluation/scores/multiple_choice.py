@@ -4,11 +4,13 @@ As in SugarCrepe++ (Dumpala et al. 2024, 3.3 and G.1), the model gets two true c
 finds the one that is not true. There are three options, or four with ``none`` as the last. If the instances have no
 paraphrase, the model finds the true one of P and N, from two options or three. Every order of P and N is asked (P1
 always comes before P2) in every wording, so that the spread over both can be measured. A model whose spec names a
-published wording (``published_wordings``) is asked in that wording and its one order alone.
+published wording (``published_wordings``) is asked in that wording and its one order alone, after the examples that
+the wording shows (``demonstrations``).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -19,6 +21,7 @@ from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH, hash_images, has
 from caramel.benchmarks.image_files import read_encoded_images
 from caramel.errors import BackendError
 from caramel.evaluation.scores.choice_parser import parse_choice
+from caramel.evaluation.scores.demonstrations import Demonstration, select_demonstrations
 from caramel.evaluation.scores.encoding import RunConfig, compute_model_code_version
 from caramel.evaluation.scores.prompt_templates import WORDINGS, Form, build_prompt
 from caramel.evaluation.scores.published_wordings import (
@@ -50,6 +53,7 @@ class _ChoiceQuestion(NamedTuple):
     order: str
     wording: str
     captions: tuple[str, ...]
+    examples: tuple[Demonstration, ...] = ()
 
     @property
     def none(self) -> bool:
@@ -96,12 +100,15 @@ def collect_answers(
     model = open_model(run.model, run.compute.device, run.compute.precision)
     assert isinstance(model, Chooser)
     form, wording = _choose_form(task), getattr(model, "wording", "")
-    choice_questions = list(_iter_questions(_get_comparison_rows(task, benchmark), form, wording))
-    keys = [
-        compute_pair_key(image_keys[question.image], question.prompt).hex() for question in choice_questions
+    rows = _get_comparison_rows(task, benchmark)
+    examples = select_demonstrations(rows, wording) if wording else {}
+    choice_questions = [
+        question._replace(examples=examples.get(question.instance["instance_id"], ()))
+        for question in _iter_questions(rows, form, wording)
     ]
+    keys = [_compute_key(question, image_keys) for question in choice_questions]
     questions = {
-        key: Question(question.prompt, partial(_read_image, task.images[question.image]))
+        key: _build_question(question, task.images)
         for key, question in zip(keys, choice_questions, strict=True)
     }
     store = EmbeddingCache(run.store, model.identity, compute_model_code_version(run.model))
@@ -118,7 +125,7 @@ def collect_answers(
         names = task.left_out.rows["instance_id"]
         hashes |= {name: (text, None) for name, text in zip(names, task.left_out.texts_hash, strict=True)}
         answered += [(question, None) for question in _iter_questions(task.left_out.rows, form, wording)]
-    rows = [
+    answers = [
         {
             "instance_id": question.instance["instance_id"],
             "model": model.name,
@@ -136,7 +143,24 @@ def collect_answers(
         }
         for question, reply in answered
     ]
-    return build_frame(ANSWERS, rows)
+    return build_frame(ANSWERS, answers)
+
+
+def _compute_key(question: _ChoiceQuestion, image_keys: Sequence[bytes]) -> str:
+    """Return the key of a question's response: the hash of image and prompt, and of its examples if it has any."""
+    shown = [
+        (image_keys[example.image].hex(), example.prompt, example.reply) for example in question.examples
+    ]
+    prompt = json.dumps([question.prompt, shown]) if shown else question.prompt
+    return compute_pair_key(image_keys[question.image], prompt).hex()
+
+
+def _build_question(question: _ChoiceQuestion, images: Sequence[ImageFile]) -> Question:
+    examples = tuple(
+        (Question(example.prompt, partial(_read_image, images[example.image])), example.reply)
+        for example in question.examples
+    )
+    return Question(question.prompt, partial(_read_image, images[question.image]), examples)
 
 
 def drop_missing_images(answers: pd.DataFrame, task: Task) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Multiple-choice questions as SugarCrepe++ prints them, and how their replies are read.
 
-``gpt4o_1`` to ``gpt4o_3`` are the prompts of section 3.3 (Table 8 of Dumpala et al. 2024), ``bakllava_…`` those of
-figure 7 (Table 18). A chat endpoint adds the image and its model's own template. A published question has one order
+``gpt4o_1`` to ``gpt4o_3`` are the prompts of section 3.3 (Table 8 of Dumpala et al. 2024), ``…_4shot`` and ``…_8shot``
+the third after so many answered questions (Table 14), ``bakllava_…`` those of figure 7 (Table 18). A chat endpoint adds the image and its model's own template. A published question has one order
 of the options, so a model asked in it gets one question for each instance. Its options have numbers, so a reply with
 ``(1)`` is read as one with the first letter.
 """
@@ -20,6 +20,7 @@ class PublishedWording(NamedTuple):
 
     text: str
     order: str
+    shots: int = 0  # answered questions that are shown before it (``demonstrations``)
 
 
 _FIRST = "Do any of the following captions not match the image?"
@@ -29,10 +30,12 @@ _ORDERED = (
     f"Which one of the three captions does not match the image? {_OPTIONS}; provide output as either (1), (2), or (3). "
     "Do not provide any explanation"
 )
+_THIRD = f"{_SECOND} {_OPTIONS}; provide output as (1), (2) or (3)"
 PUBLISHED_WORDINGS: Mapping[str, PublishedWording] = {
     "gpt4o_1": PublishedWording(f"{_FIRST} {_OPTIONS}; provide output as (1), (2), (3) or none", "NPP0"),
     "gpt4o_2": PublishedWording(f"{_SECOND} {_OPTIONS}; provide output as (1), (2), (3) or none", "NPP0"),
-    "gpt4o_3": PublishedWording(f"{_SECOND} {_OPTIONS}; provide output as (1), (2) or (3)", "NPP"),
+    "gpt4o_3": PublishedWording(_THIRD, "NPP"),
+    **{f"gpt4o_3_{shots}shot": PublishedWording(_THIRD, "NPP", shots) for shots in (4, 8)},
     **{f"bakllava_{order.lower()}": PublishedWording(_ORDERED, order) for order in ("NPP", "PNP", "PPN")},
 }
 _NUMBERED = re.compile(r"\(([1-3])\)")

@@ -95,7 +95,7 @@ class ChatModel:
         """Return the response; its text is None if none arrived. Return None if it was stopped before."""
 
         def build_body() -> dict[str, Any]:
-            return {**self._parameters, "messages": [_build_message(question)]}
+            return {**self._parameters, "messages": _build_messages(question)}
 
         result = self.endpoint.allow_tokens(self._max_tokens).fetch_reply(
             session, build_body, read_reply, stop
@@ -138,9 +138,15 @@ def list_chat_problems(target: str) -> list[str]:
     return []
 
 
-def _build_message(question: Question) -> dict[str, Any]:
+def _build_messages(question: Question) -> list[dict[str, Any]]:
+    """Return the turns of the question: its examples, each with its reply, and then itself."""
+    shown = [
+        turn
+        for example, reply in question.examples
+        for turn in (*_build_messages(example), {"role": "assistant", "content": reply})
+    ]
     image = {"type": "image_url", "image_url": {"url": encode_data_url(question.image())}}
-    return {"role": "user", "content": [image, {"type": "text", "text": question.prompt}]}
+    return [*shown, {"role": "user", "content": [image, {"type": "text", "text": question.prompt}]}]
 
 
 def encode_data_url(image: bytes) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from caramel.errors import BackendError
+
 if TYPE_CHECKING:
     import torch
     from PIL import Image
@@ -52,13 +54,34 @@ class Batch:
     tokens: torch.Tensor
 
 
-def build_prompt(processor: Any, model_type: str, question: str) -> str:
-    """Return the prompt of a user's turn: an image and the question, which may be empty."""
+def build_prompt(
+    processor: Any, model_type: str, question: str, examples: Sequence[tuple[str, str]] = ()
+) -> str:
+    """Return the prompt of a user's turn: an image and the question, which may be empty.
+
+    Args:
+        processor: the checkpoint's processor.
+        model_type: its model type.
+        question: the question.
+        examples: (question, reply) of earlier turns, each with an image of its own.
+
+    Raises:
+        BackendError: there are examples, and the checkpoint has no chat template.
+    """
     if not processor.chat_template:
+        if examples:
+            raise BackendError(
+                f"A checkpoint of type {model_type!r} without a chat template cannot be shown examples. Ask it in a "
+                "wording without them."
+            )
         return PROMPTS[model_type].format(question)
-    text_content = [{"type": "text", "text": question}] if question else []
-    turn = [{"role": "user", "content": [{"type": "image"}, *text_content]}]
-    return str(processor.apply_chat_template(turn, add_generation_prompt=True))
+    turns = []
+    for text, reply in (*examples, (question, None)):
+        text_content = [{"type": "text", "text": text}] if text else []
+        turns.append({"role": "user", "content": [{"type": "image"}, *text_content]})
+        if reply is not None:
+            turns.append({"role": "assistant", "content": [{"type": "text", "text": reply}]})
+    return str(processor.apply_chat_template(turns, add_generation_prompt=True))
 
 
 def build_decoder_batch(

@@ -76,9 +76,11 @@ class LocalChooser:
     def _generate_reply(self, question: Question) -> Reply:
         import torch
 
-        prompt = build_prompt(self._processor, self._model.config.model_type, question.prompt)
-        image = decode_image(question.image(), "of a question")
-        data = self._processor(images=[image], text=[prompt], return_tensors="pt")
+        examples = [(example.prompt, reply) for example, reply in question.examples]
+        prompt = build_prompt(self._processor, self._model.config.model_type, question.prompt, examples)
+        turns = [*(example for example, _ in question.examples), question]
+        images = [decode_image(one.image(), "of a question") for one in turns]
+        data = self._processor(images=images, text=[prompt], return_tensors="pt")
         for name in ("qformer_input_ids", "qformer_attention_mask"):  # a Q-Former has few positions
             if name in data:
                 data[name] = data[name][:, : self._processor.qformer_tokenizer.model_max_length]
