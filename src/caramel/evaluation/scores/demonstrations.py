@@ -16,7 +16,11 @@ import pandas as pd
 
 from caramel.evaluation.scores.published_wordings import PUBLISHED_WORDINGS, build_published_prompt
 
-PLACES = ("NPP", "PNP", "PPN")  # where the negative stands in the first, second, third … demonstration
+ORDERS_IN_TURN = (
+    "NPP",
+    "PNP",
+    "PPN",
+)  # where the negative stands in the first, second, third … demonstration
 
 
 class Demonstration(NamedTuple):
@@ -43,8 +47,8 @@ def select_demonstrations(rows: pd.DataFrame, wording: str) -> Mapping[str, tupl
         for row in group:
             others = [other for other in first[: shots + 1] if other is not row][:shots]
             chosen[row["instance_id"]] = tuple(
-                _build_demonstration(other, wording, PLACES[place % len(PLACES)])
-                for place, other in enumerate(others)
+                _build_demonstration(other, wording, ORDERS_IN_TURN[number % len(ORDERS_IN_TURN)])
+                for number, other in enumerate(others)
             )
     return chosen
 

@@ -151,7 +151,7 @@ def _compute_key(question: _ChoiceQuestion, image_keys: Sequence[bytes]) -> str:
     shown = [
         (image_keys[example.image].hex(), example.prompt, example.reply) for example in question.examples
     ]
-    prompt = json.dumps([question.prompt, shown]) if shown else question.prompt
+    prompt = json.dumps([question.prompt, examples]) if examples else question.prompt
     return compute_pair_key(image_keys[question.image], prompt).hex()
 
 

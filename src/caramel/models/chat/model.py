@@ -140,13 +140,13 @@ def list_chat_problems(target: str) -> list[str]:
 
 def _build_messages(question: Question) -> list[dict[str, Any]]:
     """Return the turns of the question: its examples, each with its reply, and then itself."""
-    shown = [
+    earlier = [
         turn
         for example, reply in question.examples
         for turn in (*_build_messages(example), {"role": "assistant", "content": reply})
     ]
     image = {"type": "image_url", "image_url": {"url": encode_data_url(question.image())}}
-    return [*shown, {"role": "user", "content": [image, {"type": "text", "text": question.prompt}]}]
+    return [*earlier, {"role": "user", "content": [image, {"type": "text", "text": question.prompt}]}]
 
 
 def encode_data_url(image: bytes) -> str:
