@@ -148,7 +148,7 @@ def collect_answers(
 
 def _compute_key(question: _ChoiceQuestion, image_keys: Sequence[bytes]) -> str:
     """Return the key of a question's response: the hash of image and prompt, and of its examples if it has any."""
-    shown = [
+    examples = [
         (image_keys[example.image].hex(), example.prompt, example.reply) for example in question.examples
     ]
     prompt = json.dumps([question.prompt, examples]) if examples else question.prompt
