@@ -27,6 +27,7 @@ from typing import Any
 
 import click
 
+from caramel.models.chat.concurrency import ConnectionSlots
 from caramel.models.chat.endpoint import Endpoint
 from caramel.models.llm.chat import ChatLanguageModel
 from caramel.sources.captions.llm.budget import Budget, Usage
@@ -88,7 +89,7 @@ def ask_questions(port: int, number: int, workers: int, store: Path, pipe: Conne
     Report seconds, CPU seconds, and the peak resident memory in MB after a tenth and at the end.
     """
     os.environ["NO_PROXY"] = "127.0.0.1"
-    model = ChatLanguageModel(Endpoint("m", f"http://127.0.0.1:{port}/v1", workers=workers))
+    model = ChatLanguageModel(Endpoint("m", f"http://127.0.0.1:{port}/v1", slots=ConnectionSlots(workers)))
     peaks: list[float] = []
 
     def iter_scripts() -> Iterator[Any]:

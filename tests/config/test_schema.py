@@ -131,6 +131,17 @@ def test_sampling_outside_of_its_range_is_an_error(key: str, value: float, said:
         parse_config(values, "params.yaml")
 
 
+@pytest.mark.parametrize("value", ["many", 0, 1025, 2.5, None, True])
+def test_a_number_of_connections_is_a_number_or_auto(value: object) -> None:
+    values: Any = raw()
+    values["negatives"]["language_model"]["max_connections"] = 1024
+    assert parse_config(values, "params.yaml").crepe.max_connections == "auto"
+    values["negatives"]["language_model"]["max_connections"] = value
+    said = rf"1 invalid entries:\n.*language_model\.max_connections = {value!r}: .*'auto' or an integer from 1 to 1024"
+    with pytest.raises(ConfigError, match=said):
+        parse_config(values, "params.yaml")
+
+
 def test_all_mistakes_are_named_at_once() -> None:
     values = raw()
     values["scenes"]["train"] = values["scenes"]["val"] = "many"

@@ -119,6 +119,7 @@ def test_the_default_names_nothing_that_is_missing() -> None:
         ),
         ({"crepe__parser": "frases"}, "crepe.parser: Unknown graph parser .*'phrases'"),
         ({"crepe__words": "wordnett:inputs/wordnet"}, "crepe.words: Unknown thesaurus .*'wordnet'"),
+        ({"crepe__writer": "local:m"}, "crepe.writer = 'local:m' cannot be used with max_connections 'auto'"),
         ({"crepe__writer": "chatt:m@http://h/v1"}, "crepe.writer: Unknown language model .*'chat'"),
         (
             {"evaluate__benchmarks": ["held_out_retrieval"], "evaluate__data": "."},
@@ -193,7 +194,14 @@ def test_what_a_stage_will_make_and_a_server_need_not_be_there_yet(folders: Path
             {"target": "gpt"},
             ["target = 'gpt': A language model must be given as chat:MODEL@URL or local:FOLDER"],
         ),
-        ({"target": "local:nowhere/at/all"}, ["target = 'local:nowhere/at/all': "]),
+        (
+            {"target": "local:nowhere/at/all", "max_connections": 16},
+            ["target = 'local:nowhere/at/all': "],
+        ),
+        (
+            {"target": "local:data/writer", "paraphraser": "chat:m@http://127.0.0.1:9/v1"},
+            ["target = 'local:data/writer' cannot be used with max_connections 'auto': .* such as 16"],
+        ),
         (
             {"target": "chat:m@http://127.0.0.1:9/v1", "replies": "gone.parquet", "paraphraser": "lokal:x"},
             [
@@ -247,7 +255,8 @@ def test_a_spacy_model_that_is_missing_or_unused_is_named(
 
 def test_the_schema_of_a_local_model_needs_a_package(folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def lacks(target: str) -> list[str]:
-        settings = {**DEFAULT["negatives"]["language_model"], "target": target, "response_schema": True}
+        sets = {"target": target, "response_schema": True, "max_connections": 16}
+        settings = {**DEFAULT["negatives"]["language_model"], **sets}
         return list(
             iter_unmet_names(config(negatives__backend="language_model", negatives__language_model=settings))
         )

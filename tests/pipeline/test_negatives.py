@@ -149,7 +149,11 @@ def test_a_writer_that_is_trained_here_writes_of_the_world_and_its_errors_are_co
     assert "no language model" in Path("data/writer/SKIPPED.txt").read_text()
     values["train_writer"] |= {"steps": 2, "batch_size": 4, "hidden_size": 32, "num_layers": 2}
     values["negatives"] |= {"backend": "language_model", "max_attempts": 1}
-    values["negatives"]["language_model"] |= {"target": "local:data/writer", "max_tokens": 8}
+    values["negatives"]["language_model"] |= {
+        "target": "local:data/writer",
+        "max_tokens": 8,
+        "max_connections": 16,
+    }
     TRAIN(parse_config(values, "params.yaml"))
     assert list(pd.read_csv("data/writer/curves.csv")["metric"]) == ["loss", "right"]
     STAGE(parse_config(values, "params.yaml"))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator
 from pydantic_core import PydanticCustomError
 
+from caramel.interfaces.connections import AUTO, MaxConnections
 from caramel.registry import METHODS
 
 Split = Literal["train", "val", "test"]
@@ -84,6 +85,14 @@ def _check_method(name: str) -> str:
     return name
 
 
+def _check_connections(value: object) -> object:
+    """Refuse what is neither ``AUTO`` nor a number of connections; one message, where a union would give two."""
+    if value != AUTO and not (type(value) is int and 1 <= value <= 1024):
+        raise PydanticCustomError("connections", "Input should be 'auto' or an integer from 1 to 1024")
+    return value
+
+
+Connections = Annotated[MaxConnections, PlainValidator(_check_connections)]
 Variant = Annotated[str, AfterValidator(_check_method)]
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from caramel.config.schema import Config
 from caramel.errors import BackendError, CaramelError, DataError, format_items
+from caramel.interfaces.connections import AUTO, AUTO_NEEDS_SERVER, MaxConnections
 from caramel.io.files import list_parquet_files
 from caramel.plugins import Plugin
 from caramel.registry import (
@@ -139,6 +140,7 @@ def _iter_model_problems(config: Config) -> Iterator[str]:
         if spec is not None:
             if not known:
                 yield from _iter_missing(f"{key}.{name}", LANGUAGE_MODELS, spec)
+                yield from _iter_auto_problems(f"{key}.{name}", spec, model.max_connections)
             if model.response_schema and not spec.startswith("chat:") and find_spec("llguidance") is None:
                 yield f"{key}.response_schema = true with {name} = {spec!r} needs llguidance. Run `pip install llguidance`"
             if model.workers and not spec.startswith("local:"):
@@ -188,6 +190,14 @@ def _iter_crepe_problems(config: Config) -> Iterator[str]:
     ):
         if spec is not None:
             yield from _iter_unknown(key, registry, spec.partition(":")[0])
+    if section.writer is not None:
+        yield from _iter_auto_problems("crepe.writer", section.writer, section.max_connections)
+
+
+def _iter_auto_problems(key: str, spec: str, connections: MaxConnections) -> Iterator[str]:
+    """Yield why a model cannot find the number of connections itself."""
+    if connections == AUTO and spec.startswith("local:"):
+        yield f"{key} = {spec!r} cannot be used with {AUTO_NEEDS_SERVER}"
 
 
 def _iter_conflicts(config: Config) -> Iterator[str]:

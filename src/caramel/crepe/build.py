@@ -20,6 +20,7 @@ from caramel.crepe.spelling import Corrector, create_spelling_corrector
 from caramel.crepe.systematicity import RegionExample, iter_region_examples, write_systematicity_files
 from caramel.crepe.visual_genome_graphs import FILES, OnReject, iter_descriptions, iter_image_graphs
 from caramel.errors import ConfigError, DataError
+from caramel.interfaces.connections import MaxConnections
 from caramel.interfaces.scene_graph import Atom, Thesaurus
 from caramel.registry import LANGUAGE_MODELS, TEXT_JUDGES, THESAURI
 
@@ -249,7 +250,7 @@ def load_entailment_scorer(folder: str | None) -> EntailmentScorer | None:
 
 
 def load_caption_writer(
-    spec: str | None, store: Path, *, seed: int, max_connections: int, max_requests: int | None
+    spec: str | None, store: Path, *, seed: int, max_connections: MaxConnections, max_requests: int | None
 ) -> CaptionWriter:
     """Return the function that writes captions: with a language model, or the template if there is no spec."""
     if spec is None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from caramel.crepe.caption_template import Caption, locate_atoms, write_template_caption
 from caramel.errors import ResourceError
+from caramel.interfaces.connections import MaxConnections
 from caramel.interfaces.language_model import LanguageModel
 from caramel.interfaces.scene_graph import SceneGraph
 from caramel.sources.captions.llm.budget import Budget, Usage
@@ -77,7 +78,12 @@ def format_graph(graph: SceneGraph) -> dict[str, str]:
 
 
 def create_caption_writer(
-    model: LanguageModel, store: Path, *, seed: int, max_connections: int, max_requests: int | None = None
+    model: LanguageModel,
+    store: Path,
+    *,
+    seed: int,
+    max_connections: MaxConnections,
+    max_requests: int | None = None,
 ) -> CaptionWriter:
     """Return a function that writes captions of scene graphs.
 
@@ -87,7 +93,7 @@ def create_caption_writer(
         model: the language model.
         store: file of responses; responses in it are reused.
         seed: seed of the model's random draws.
-        max_connections: largest number of concurrent requests.
+        max_connections: largest number of concurrent requests, as the model was loaded with.
         max_requests: largest number of requests of a call, including those with cached responses; None: no
             cap.
 

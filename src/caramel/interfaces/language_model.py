@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from caramel.interfaces.connections import MaxConnections
 from caramel.interfaces.model import Identity
 
 Role = str  # system, user or assistant
@@ -68,16 +69,16 @@ class LanguageModel(Protocol):
 class LanguageModelLoader(Protocol):
     """Loads a language model."""
 
-    def __call__(self, target: str, *, max_connections: int, workers: int) -> LanguageModel:
+    def __call__(self, target: str, *, max_connections: MaxConnections, workers: int) -> LanguageModel:
         """Return the model.
 
         Args:
             target: part of a spec after the type: MODEL@URL, or a folder.
-            max_connections: requests in progress at a time, or per batch.
+            max_connections: requests in progress at a time, or per batch; ``AUTO`` is for servers alone.
             workers: number of Ray processes that hold the model, if it is loaded locally; 0: this process.
 
         Raises:
-            BackendError: the model is unknown, missing or broken.
+            BackendError: the model is unknown, missing or broken, or has no server that ``AUTO`` needs.
         """
         ...
 

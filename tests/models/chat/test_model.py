@@ -34,6 +34,7 @@ from PIL import Image
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import Chooser, Question, Reply
 from caramel.models.chat import endpoint
+from caramel.models.chat.concurrency import ConnectionSlots
 from caramel.models.chat.endpoint import KEY, Endpoint
 from caramel.models.chat.model import ChatModel, encode_data_url, list_chat_problems, load_chat
 from caramel.models.chat.responses import LARGEST
@@ -98,7 +99,7 @@ def test_every_question_gets_the_reply_to_its_own_image(server: ChatServer) -> N
     assert [replies[i].text for i in range(40)] == [f"{colour} {colour}" for colour in colours]
 
 
-def test_as_many_requests_as_workers_are_under_way_at_once(server: ChatServer) -> None:
+def test_as_many_requests_as_slots_are_under_way_at_once(server: ChatServer) -> None:
     all_there = threading.Barrier(4, timeout=10)
 
     def behave(request: Any, number: int) -> Response:
@@ -106,7 +107,7 @@ def test_as_many_requests_as_workers_are_under_way_at_once(server: ChatServer) -
         return says("A")
 
     server.behave = behave
-    assert len(asked(chat(server, workers=4), [question()] * 8)) == 8
+    assert len(asked(chat(server, slots=ConnectionSlots(4)), [question()] * 8)) == 8
 
 
 def test_heard_is_called_one_at_a_time(server: ChatServer) -> None:
@@ -278,7 +279,7 @@ def test_after_a_refusal_nothing_more_is_asked_but_what_was_under_way_is_heard(s
     server.behave = behave
     replies: dict[int, Reply] = {}
     with pytest.raises(BackendError, match="who are you"):
-        chat(server, workers=2).answer_questions([question()] * 200, replies.__setitem__)
+        chat(server, slots=ConnectionSlots(2)).answer_questions([question()] * 200, replies.__setitem__)
     assert len(server.requests) < 200
     assert len(replies) == len(server.requests) - 1
 
@@ -295,7 +296,7 @@ def test_after_a_refusal_pauses_are_cut_short(server: ChatServer) -> None:
 
     server.behave = behave
     with pytest.raises(BackendError, match="who are you"):  # else it would take more than a day
-        asked(chat(server, workers=2, longest=1e5), [question("red"), question("blue")])
+        asked(chat(server, slots=ConnectionSlots(2), longest=1e5), [question("red"), question("blue")])
 
 
 def test_what_heard_raises_ends_it(server: ChatServer) -> None:

@@ -7,6 +7,7 @@ from chat_server import ChatServer, Response, always, refuses, says
 
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import ModelOutput, Request
+from caramel.models.chat.concurrency import ConnectionSlots
 from caramel.models.chat.endpoint import Endpoint, Pace, _get_reset_seconds
 from caramel.models.llm.chat import ChatLanguageModel, load_chat_model, parse_completion
 from caramel.models.llm.specs import missing_language_model
@@ -103,7 +104,7 @@ def test_a_pace_holds_the_longest_wish_and_no_number_is_none() -> None:
 
 def test_all_requests_wait_when_one_is_told_that_the_server_is_busy(server: ChatServer) -> None:
     server.behave = lambda request, number: refuses(429, "slow", Retry_After="30")
-    endpoint = Endpoint("m", server.url, max_attempts=1, workers=1)
+    endpoint = Endpoint("m", server.url, max_attempts=1, slots=ConnectionSlots(1))
     answers(ChatLanguageModel(endpoint), [ASKED])
     assert 25 < endpoint.pace.get_remaining_seconds() <= 30
 

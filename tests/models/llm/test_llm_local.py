@@ -26,6 +26,13 @@ def test_a_folder_that_holds_a_gguf_beside_its_checkpoint_is_used(tmp_path: Path
     assert missing_language_model(f"local:{tmp_path}#plain_text") == []
 
 
+def test_a_local_model_has_a_batch_size_and_finds_none(tmp_path: Path) -> None:
+    with pytest.raises(
+        BackendError, match=r"'local:.*' cannot be used with max_connections 'auto'.*batch size"
+    ):
+        load_local_model(f"{gpt2_folder(tmp_path)}#plain_text", max_connections="auto", workers=0)
+
+
 def test_a_folder_without_a_chat_template_is_an_error_unless_the_target_says_plain_text(
     tmp_path: Path,
 ) -> None:

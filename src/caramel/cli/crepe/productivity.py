@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,6 +15,16 @@ from caramel.cli.crepe.inputs import (
     print_counts,
 )
 from caramel.cli.options import RenamedOption, collect_options
+from caramel.interfaces.connections import AUTO, MaxConnections
+
+
+class _Connections(click.ParamType):  # type: ignore[type-arg]
+    """A positive integer, or ``auto``."""
+
+    name = "N|auto"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> MaxConnections:
+        return AUTO if value == AUTO else int(click.IntRange(1).convert(value, param, ctx))
 
 
 @dataclass(frozen=True)
@@ -21,7 +32,7 @@ class WriterOptions:
     """The language model that writes captions, and its limits."""
 
     writer: str | None
-    max_connections: int
+    max_connections: MaxConnections
     max_requests: int | None
 
 
@@ -57,10 +68,11 @@ class WriterOptions:
     "--max-connections",
     cls=RenamedOption,
     old="--at-once",
-    default=16,
+    default=AUTO,
     show_default=True,
-    type=click.IntRange(1),
-    help="Number of concurrent requests to the language model.",
+    type=_Connections(),
+    help="Number of concurrent requests to the language model; auto: as many as the server takes. For local:FOLDER it is "
+    "the batch size, a number.",
 )
 @click.option(
     "--max-requests",

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from caramel.config.fields import (
     Check,
+    Connections,
     Count,
     Distinct,
     LearningRate,
@@ -67,7 +68,7 @@ class LanguageModel(Section):
     wordnet: str | None
     validate_texts: bool
     validator_gold_items: Annotated[int, Field(ge=0, le=1000)]
-    max_connections: Annotated[int, Field(ge=1, le=1024)]
+    max_connections: Connections
     workers: Annotated[int, Field(ge=0, le=1024)]
     max_tokens: Annotated[int, Field(ge=1, le=100_000)]
     required: Annotated[tuple[Check, ...], Distinct]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from caramel.config.fields import Count, Distinct, Positive, Section, Seed
+from caramel.config.fields import Connections, Count, Distinct, Positive, Section, Seed
 
 
 class Crepe(Section):
@@ -25,7 +25,7 @@ class Crepe(Section):
     walks: Annotated[int, Field(ge=1, le=100)]
     writer: str | None
     entailment: str | None
-    max_connections: Positive
+    max_connections: Connections
     max_requests: Positive | None
     min_examples: Positive
     models: Annotated[tuple[str, ...], Distinct]

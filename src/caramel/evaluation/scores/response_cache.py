@@ -30,6 +30,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from caramel.errors import BackendError
+from caramel.interfaces.connections import HasConnections
 from caramel.interfaces.model import Chooser, Question, Reply
 from caramel.io.readers import try_parse_json
 
@@ -65,6 +66,8 @@ def ask_questions(model: Chooser, questions: Mapping[str, Question], folder: Pat
 
         def record_reply(index: int, reply: Reply) -> None:
             nonlocal silent, problem
+            if isinstance(model, HasConnections):
+                bar.set_postfix_str(f"{model.connections} connections", refresh=False)
             bar.update()
             if reply.text is not None:
                 text = _HALF.sub("\ufffd", reply.text)

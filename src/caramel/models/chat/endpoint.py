@@ -33,6 +33,8 @@ from requests.adapters import HTTPAdapter
 from urllib3.exceptions import HTTPError
 
 from caramel.errors import BackendError, escape_unprintable
+from caramel.interfaces.connections import AUTO, MaxConnections
+from caramel.models.chat.concurrency import ConnectionSlots, Result, Slot
 from caramel.models.chat.responses import LARGEST, Response, parse_error_message
 from caramel.models.chat.settings import KEY, Settings, find_setting, format_settings, parse_target
 from caramel.runtime.http import read_body
@@ -85,9 +87,9 @@ class Endpoint:
         max_attempts: largest number of attempts at one request.
         pause: seconds before the second attempt; doubled with each further one.
         longest: largest pause in seconds, whatever the server requests with Retry-After.
-        workers: number of concurrent requests.
         settings: deviations of this server from the usual form.
-        pace: shared by all requests.
+        slots: the requests in flight; shared by all requests, as ``pace`` is.
+        pace: the server's requests to wait.
     """
 
     model: str
@@ -99,8 +101,8 @@ class Endpoint:
     max_attempts: int = 5
     pause: float = 1.0
     longest: float = 60.0
-    workers: int = 8
     settings: Settings = frozenset()
+    slots: ConnectionSlots = field(default_factory=ConnectionSlots, repr=False, compare=False)
     pace: Pace = field(default_factory=Pace, repr=False, compare=False)
 
     def allow_tokens(self, number: int) -> Endpoint:
@@ -113,9 +115,9 @@ class Endpoint:
 
     @contextmanager
     def open_session(self) -> Iterator[requests.Session]:
-        """Yield a session with a connection for each worker."""
+        """Yield a session that keeps a connection for each slot."""
         with requests.Session() as session:
-            session.mount(self.url, HTTPAdapter(pool_maxsize=self.workers))
+            session.mount(self.url, HTTPAdapter(pool_maxsize=self.slots.highest))
             yield session
 
     def fetch_reply(
@@ -129,7 +131,7 @@ class Endpoint:
 
         Args:
             session: from ``open_session``.
-            body: returns the body of the request; called when it is needed.
+            body: returns the body of the request; called shortly before it is sent.
             read: parses a response; returns None if it is invalid.
             stop: interrupts pauses, and prevents new attempts.
 
@@ -138,16 +140,18 @@ class Endpoint:
         """
         problem, retry_after, request_body = "", 0.0, None
         for attempt in range(self.max_attempts):
-            delay = max(self.pause * 2 ** (attempt - 1), retry_after) if attempt else 0.0
-            if stop.wait(min(max(delay, self.pace.get_remaining_seconds()), self.longest)):
+            if stop.is_set():
                 return None
             request_body = request_body or body()
+            delay = max(self.pause * 2 ** (attempt - 1), retry_after) if attempt else 0.0
+            slot = self._wait_for_slot(delay, stop)
+            if slot is None:
+                return None
             try:
-                response = self._send_request(session, request_body)
+                response = self._send_in_slot(session, request_body, slot)
             except (requests.RequestException, HTTPError) as error:
                 problem, retry_after = self._format_message(f"{type(error).__name__}: {error}"), 0.0
                 continue
-            self.pace.hold_requests(min(_get_reset_seconds(response.headers), self.longest))
             reply = read(response)
             if reply is not None:
                 return reply, ""
@@ -169,12 +173,42 @@ class Endpoint:
                     f"Correct the URL or the model's name, or set {KEY}."
                 )
             retry_after = _parse_retry_after(response.headers.get("Retry-After", ""))
-            if response.status in BUSY:
-                self.pace.hold_requests(min(retry_after, self.longest))
         return None, problem
+
+    def _wait_for_slot(self, delay: float, stop: threading.Event) -> Slot | None:
+        """Wait for a delay, the server's pace and a slot; return None if stopped before."""
+        while True:
+            until = self.pace.until
+            if stop.wait(min(max(delay, self.pace.get_remaining_seconds()), self.longest)):
+                return None
+            slot = self.slots.take_slot()
+            if self.pace.until == until and not stop.is_set():
+                return slot
+            self.slots.release_slot(slot, "failed")  # stopped or told to wait while it waited for the slot
+            delay = 0.0
+
+    def _send_in_slot(self, session: requests.Session, body: Mapping[str, Any], slot: Slot) -> Response:
+        """Return the server's response, and free the slot; errors are those of ``_send_request``.
+
+        A pause that the server asks for holds before another request can take the slot.
+        """
+        result: Result = "failed"
+        try:
+            response = self._send_request(session, body)
+            wait = _get_reset_seconds(response.headers)
+            if response.status in BUSY:
+                result = "refused"
+                wait = max(wait, _parse_retry_after(response.headers.get("Retry-After", "")))
+            elif response.status == 200:
+                result = "answered"
+            self.pace.hold_requests(min(wait, self.longest))
+            return response
+        finally:
+            self.slots.release_slot(slot, result)
 
     def _send_request(self, session: requests.Session, body: Mapping[str, Any]) -> Response:
         """Return the server's response to a request; raises what requests and urllib3 raise."""
+        begun = time.monotonic()
         with session.post(
             f"{self.url}/chat/completions",
             json=body,
@@ -187,7 +221,7 @@ class Endpoint:
             content = read_body(response, self.timeout, self.largest)
             if self.key and len(self.key) >= SECRET:  # responses are stored and published
                 content = re.sub(_build_key_pattern(self.key).encode(), f"${KEY}".encode(), content)
-            return Response(response.status_code, response.headers, content)
+            return Response(response.status_code, response.headers, content, time.monotonic() - begun)
 
     def _sign_request(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         """Return the request with the key; as an ``auth``, it prevents the use of entries of .netrc."""
@@ -201,7 +235,7 @@ class Endpoint:
         return escape_unprintable(" ".join(hidden.split()))[:SHOWN]
 
 
-def create_endpoint(target: str, *, workers: int = 8) -> Endpoint:
+def create_endpoint(target: str, *, max_connections: MaxConnections = AUTO) -> Endpoint:
     """Return the endpoint of a target ``MODEL@URL`` or ``MODEL@URL#SETTINGS``, with the key from the environment.
 
     Raises:
@@ -211,7 +245,9 @@ def create_endpoint(target: str, *, workers: int = 8) -> Endpoint:
     key = os.environ.get(KEY, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise BackendError(f"{KEY} contains characters that are not allowed in an HTTP header. Set it again.")
-    return Endpoint(model, url.geturl(), key or None, settings=settings, workers=workers)
+    return Endpoint(
+        model, url.geturl(), key or None, settings=settings, slots=ConnectionSlots(max_connections)
+    )
 
 
 def _build_key_pattern(key: str) -> str:

@@ -11,8 +11,9 @@ import io
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import requests
@@ -21,6 +22,7 @@ from requests.utils import get_environ_proxies, select_proxy
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family, Identity, Question, Reply
 from caramel.io.image_codec import ORIENTATION, decode_image, open_encoded_image
+from caramel.models.chat.dispatch import run_jobs
 from caramel.models.chat.endpoint import Endpoint, create_endpoint
 from caramel.models.chat.responses import Response, parse_text, read_finish
 from caramel.models.chat.settings import COMPLETION_TOKENS, apply_settings, parse_target, split_wording
@@ -63,6 +65,11 @@ class ChatModel:
         sent = {"model": model, "temperature": TEMPERATURE, "seed": SEED, "max_tokens": bound}
         return apply_settings(sent, self.endpoint.settings)
 
+    @property
+    def connections(self) -> int:
+        """Return the number of requests that may be in flight now."""
+        return self.endpoint.slots.level
+
     def answer_questions(self, questions: Sequence[Question], on_reply: Callable[[int, Reply], None]) -> None:
         """Send all questions concurrently; call ``on_reply`` with the index and the response of each as it arrives.
 
@@ -72,22 +79,19 @@ class ChatModel:
             BackendError: the server refuses a request as such (an unknown model, a wrong key …).
             DataError: an image cannot be read.
         """
-        stop, lock = threading.Event(), threading.Lock()
-        with self.endpoint.open_session() as session:
+        indices, lock = iter(range(len(questions))), threading.Lock()
 
-            def answer_question(index: int) -> None:
-                reply = self._fetch_reply(session, questions[index], stop)
-                if reply is not None:
-                    with lock:
-                        on_reply(index, reply)
+        def answer_question(index: int, session: requests.Session, stop: threading.Event) -> None:
+            reply = self._fetch_reply(session, questions[index], stop)
+            if reply is not None:
+                with lock:
+                    on_reply(index, reply)
 
-            pool = ThreadPoolExecutor(self.endpoint.workers)
-            try:
-                for done in as_completed([pool.submit(answer_question, i) for i in range(len(questions))]):
-                    done.result()
-            finally:
-                stop.set()
-                pool.shutdown(cancel_futures=True)
+        run_jobs(
+            self.endpoint,
+            lambda number: [partial(answer_question, index) for index in islice(indices, number)],
+            lambda _: None,
+        )
 
     def _fetch_reply(
         self, session: requests.Session, question: Question, stop: threading.Event

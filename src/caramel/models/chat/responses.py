@@ -16,6 +16,7 @@ class Response(NamedTuple):
     status: int
     headers: Mapping[str, str]
     content: bytes
+    seconds: float = 0.0  # from request to response
 
 
 def parse_text(response: Response) -> str | None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-import queue
 import threading
-import time
 from collections.abc import Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import requests
 
 from caramel.errors import BackendError
+from caramel.interfaces.connections import MaxConnections
 from caramel.interfaces.language_model import (
     FAILED,
     LanguageModelSpec,
@@ -24,6 +23,7 @@ from caramel.interfaces.language_model import (
 )
 from caramel.interfaces.model import Identity
 from caramel.io.readers import try_parse_json
+from caramel.models.chat.dispatch import Job, run_jobs
 from caramel.models.chat.endpoint import Endpoint, create_endpoint
 from caramel.models.chat.responses import Response, parse_text, read_finish
 from caramel.models.chat.settings import apply_settings, format_settings, parse_target
@@ -49,42 +49,37 @@ class ChatLanguageModel:
         settings = format_settings(self.endpoint.settings)
         return {**identity, "settings": settings} if settings else identity
 
+    @property
+    def connections(self) -> int:
+        """Return the number of requests that may be in flight now."""
+        return self.endpoint.slots.level
+
     def answer_requests(self, next_requests: NextRequests, on_response: OnResponse) -> None:
         """Send requests concurrently; see ``interfaces.language_model``.
 
         An error ends the run, but responses to requests in progress are still passed on.
         """
-        stop, done = threading.Event(), queue.SimpleQueue[Future[tuple[str, ModelOutput] | None]]()
-        under_way, error, checks = 0, None, ServerChecks(self.endpoint.url)
-        with self.endpoint.open_session() as session, ThreadPoolExecutor(self.endpoint.workers) as pool:
-            try:
-                while True:
-                    free = 0 if error else self.endpoint.workers - under_way
-                    for name, request in next_requests(free) if free else ():
-                        job = pool.submit(self._answer_request, session, name, request, stop, checks)
-                        job.add_done_callback(done.put)
-                        under_way += 1
-                    if not under_way:
-                        break
-                    finished = done.get()
-                    under_way -= 1
-                    if problem := finished.exception():
-                        error = error or problem
-                        stop.set()
-                    elif result := finished.result():
-                        on_response(*result)
-            finally:
-                stop.set()
-        if error:
-            raise error
+        checks = ServerChecks(self.endpoint.url)
+
+        def take_jobs(number: int) -> list[Job[tuple[str, ModelOutput] | None]]:
+            return [
+                partial(self._answer_request, name, request, checks)
+                for name, request in next_requests(number)
+            ]
+
+        def pass_output(output: tuple[str, ModelOutput] | None) -> None:
+            if output is not None:
+                on_response(*output)
+
+        run_jobs(self.endpoint, take_jobs, pass_output)
 
     def _answer_request(
         self,
-        session: requests.Session,
         name: str,
         request: Request,
-        stop: threading.Event,
         checks: ServerChecks,
+        session: requests.Session,
+        stop: threading.Event,
     ) -> tuple[str, ModelOutput] | None:
         """Return the name of a request with its response; None if it was stopped before."""
         if request.temperature and request.min_p:
@@ -100,14 +95,12 @@ class ChatLanguageModel:
         self, session: requests.Session, request: Request, stop: threading.Event
     ) -> ModelOutput | None:
         """Return the response to a request; None if it was stopped before."""
-        begun = time.monotonic()
         endpoint = self.endpoint.allow_tokens(request.max_tokens)
         result = endpoint.fetch_reply(session, lambda: self.build_body(request), parse_completion, stop)
         if result is None:
             return None
         output, problem = result
-        seconds = round(time.monotonic() - begun, 3)
-        return (output or ModelOutput(None, FAILED, problem=problem))._replace(seconds=seconds)
+        return output or ModelOutput(None, FAILED, problem=problem)
 
     def build_body(self, request: Request) -> dict[str, Any]:
         """Return the body of a request, JSON-like."""
@@ -137,7 +130,7 @@ def parse_completion(response: Response) -> ModelOutput | None:
             counted = _parse_count(usage.get("prompt_tokens")), _parse_count(usage.get("completion_tokens"))
         case _:
             counted = None, None
-    return ModelOutput(text, read_finish(response), *counted)
+    return ModelOutput(text, read_finish(response), *counted, seconds=round(response.seconds, 3))
 
 
 def _parse_count(value: object) -> int | None:
@@ -145,9 +138,9 @@ def _parse_count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value < 2**31 else None
 
 
-def load_chat_model(target: str, *, max_connections: int, workers: int) -> ChatLanguageModel:
+def load_chat_model(target: str, *, max_connections: MaxConnections, workers: int) -> ChatLanguageModel:
     """Return the model of a target ``MODEL@URL``, without workers; errors are those of ``create_endpoint``."""
-    return ChatLanguageModel(replace(create_endpoint(target, workers=max_connections), alone=ALONE))
+    return ChatLanguageModel(replace(create_endpoint(target, max_connections=max_connections), alone=ALONE))
 
 
 def _list_target_problems(target: str) -> list[str]:

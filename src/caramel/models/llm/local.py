@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from caramel.errors import BackendError
+from caramel.interfaces.connections import AUTO, AUTO_NEEDS_SERVER, MaxConnections
 from caramel.interfaces.language_model import LanguageModel, LanguageModelSpec
 from caramel.models.transformers.transformers_files import list_checkpoint_problems, load_tokenizer
 
@@ -16,13 +17,15 @@ MAGIC = b"GGUF"  # first bytes of such a file
 PLAIN_TEXT = "#plain_text"  # end of the target of a model without a chat template
 
 
-def load_local_model(target: str, *, max_connections: int, workers: int) -> LanguageModel:
+def load_local_model(target: str, *, max_connections: MaxConnections, workers: int) -> LanguageModel:
     """Return the model of a folder, in this process or on this many workers of Ray.
 
     Raises:
-        BackendError: the target is no folder of transformers, or its tokenizer has no chat template and the target does
-            not say ``PLAIN_TEXT``; others are those of ``load_causal_model``.
+        BackendError: the target is no folder of transformers, its tokenizer has no chat template and the target does
+            not say ``PLAIN_TEXT``, or there is no batch size; others are those of ``load_causal_model``.
     """
+    if max_connections == AUTO:
+        raise BackendError(f"The model 'local:{target}' cannot be used with {AUTO_NEEDS_SERVER}")
     _check_format(target)
     _check_template(target)
     target = target.removesuffix(PLAIN_TEXT)

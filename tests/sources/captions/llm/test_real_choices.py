@@ -28,6 +28,7 @@ SETTINGS = {
     "validate_texts": False,
     "name": "smollm2",
     "max_tokens": 16,
+    "max_connections": 16,
     "subtypes": 3,
 }
 

@@ -26,6 +26,7 @@ from chat_server import (
 from obliging_writer import asked, completion
 
 from caramel.errors import BackendError, ResourceError
+from caramel.models.chat.concurrency import ConnectionSlots
 from caramel.models.chat.endpoint import Endpoint
 from caramel.models.llm.chat import ChatLanguageModel
 from caramel.sources.captions.llm.budget import Budget, Usage, estimate_request_tokens
@@ -100,7 +101,12 @@ def run(
 ) -> list[Outcome]:
     server.behave = behave
     endpoint = Endpoint(
-        "m", server.url, pause=0.001, max_attempts=max_attempts, timeout=timeout, workers=workers
+        "m",
+        server.url,
+        pause=0.001,
+        max_attempts=max_attempts,
+        timeout=timeout,
+        slots=ConnectionSlots(workers),
     )
     manner = replace(MANNER, max_connections=workers, max_tokens=max_tokens)
     scripts = (script(text, tries) for text in texts)

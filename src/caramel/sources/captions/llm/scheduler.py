@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from tqdm import tqdm
 
 from caramel.errors import BackendError, ResourceError
+from caramel.interfaces.connections import AUTO, HasConnections, MaxConnections
 from caramel.interfaces.language_model import LanguageModel, ModelOutput, Request
 from caramel.interfaces.text_judge import TextJudge
 from caramel.sources.captions.llm.budget import Usage
@@ -55,7 +56,7 @@ class RequestSettings:
         examples: largest number of examples in a prompt.
         max_tokens: largest number of tokens of a response.
         response_schema: whether the server enforces the form of responses.
-        max_connections: largest number of concurrent requests.
+        max_connections: largest number of concurrent requests; ``AUTO``: as many as the model takes.
         sampling: how the tokens of sampled requests are drawn.
         prompts: folder of the user's own prompts; "": caramel's.
     """
@@ -65,7 +66,7 @@ class RequestSettings:
     examples: int
     max_tokens: int
     response_schema: bool
-    max_connections: int
+    max_connections: MaxConnections
     sampling: Sampling = PAPERS
     prompts: str = ""
 
@@ -117,7 +118,9 @@ class Scheduler:
         self._ready: dict[str, deque[str]] = {}  # prompt -> names of its requests
         self._prompt = ""  # of the last request
         self._unjudged: dict[str, list[str]] = {name: [] for name in judges}
+        self._under_way = 0  # requests that were taken and have no response yet
         self._silent, self._silence, self._stop = 0, "", ""
+        self._server: HasConnections | None = None
 
     def run(self, model: NamedModel[LanguageModel]) -> dict[int, Outcome]:
         """Return the outcome of each script; the model is loaded only if a response is missing.
@@ -129,10 +132,12 @@ class Scheduler:
         """
         with tqdm(total=self._total, desc=self._title, unit="text", disable=None) as self._bar:
             if first := self._take_pending_requests(1):
-                model.open().answer_requests(
+                opened = model.open()
+                self._server = opened if isinstance(opened, HasConnections) else None
+                opened.answer_requests(
                     lambda number: self._take_requests(first, number), self._handle_response
                 )
-            self._bar.set_postfix_str(str(self._spent))
+            self._bar.set_postfix_str(self._format_state())
         if self._silence:
             raise BackendError(
                 f"The language model gave no response to {PATIENCE} requests in a row; the last problem was: "
@@ -184,8 +189,10 @@ class Scheduler:
 
         Requests of one prompt follow each other as far as possible: they share a long prefix, which servers cache.
         """
+        connections = self._request_settings.max_connections
+        window = WINDOW * (self._under_way + number if connections == AUTO else connections)
         while not self._ended:
-            room = len(self._pending) < WINDOW * self._request_settings.max_connections
+            room = len(self._pending) < window
             if room and (begun := next(self._scripts, None)):
                 self._advance_script(*begun, None)
             elif any(self._unjudged.values()) and sum(map(len, self._ready.values())) < number:
@@ -199,6 +206,7 @@ class Scheduler:
             self._stop = self._spent.reserve_request(request) or ""
             if not self._stop:
                 requests.append((queue.popleft(), request))
+                self._under_way += 1
         return requests
 
     def _select_queue(self) -> deque[str]:
@@ -210,6 +218,7 @@ class Scheduler:
     def _handle_response(self, name: str, output: ModelOutput) -> None:
         """Store a response and continue the scripts that waited for it."""
         waiting = self._pending.pop(name)
+        self._under_way -= 1
         assert waiting.request is not None
         output = self._store.put_reply(waiting.key, output)
         self._spent.release_request(waiting.request)
@@ -243,7 +252,7 @@ class Scheduler:
             except StopIteration as done:
                 self.outcomes[index] = done.value
                 self._bar.update()
-                self._bar.set_postfix_str(str(self._spent), refresh=False)
+                self._bar.set_postfix_str(self._format_state(), refresh=False)
                 return
             key, request = self._build_request(prompt_input)
             cached = self._store.get_reply(key)
@@ -261,6 +270,11 @@ class Scheduler:
             if request is not None and not before:
                 self._spent.record_reply(output, request)
                 self._stop = self._stop or self._spent.find_exceeded_cap() or ""
+
+    def _format_state(self) -> str:
+        """Return the usage so far, and the number of connections to a server."""
+        connections = f", {self._server.connections} connections" if self._server else ""
+        return f"{self._spent}{connections}"
 
     def _build_request(self, prompt_input: PromptInput) -> tuple[ReplyKey, Request | None]:
         """Return the key of a prompt's response, and the request; None for a judge's prompt."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from caramel.interfaces.connections import AUTO, MaxConnections
 from caramel.interfaces.language_model import LanguageModel
 from caramel.interfaces.text_judge import TextJudge
 from caramel.interfaces.writer import Part
@@ -50,7 +51,7 @@ class LanguageModelSettings:
     wordnet: str | None
     validate_texts: bool
     validator_gold_items: int
-    max_connections: int
+    max_connections: MaxConnections
     workers: int
     max_tokens: int
     required: tuple[str, ...]
@@ -127,7 +128,7 @@ class LanguageModelSettings:
             self.examples,
             self.max_tokens,
             self.response_schema,
-            self.max_connections * max(1, self.workers),
+            AUTO if self.max_connections == AUTO else self.max_connections * max(1, self.workers),
             Sampling(self.temperature, self.top_p, self.min_p),
             find_own_prompts(self.prompts),
         )
