@@ -27,7 +27,7 @@ def finetune_sugarcrepe_pp(config: Config) -> None:
         write_table(SIMILARITIES, build_frame(SIMILARITIES, []), OUT / "similarities.parquet")
         write_table(METRICS, build_frame(METRICS, []), OUT / "metrics.parquet")
         return
-    from caramel.evaluation.mlflow_logging import build_metric_names
+    from caramel.evaluation.mlflow_logging import select_headline_metrics
     from caramel.evaluation.results.summary import summarise_similarities
     from caramel.evaluation.score_model import compute_live_similarities, load_checked_benchmark
     from caramel.interfaces.benchmark import Comparisons
@@ -49,9 +49,7 @@ def finetune_sugarcrepe_pp(config: Config) -> None:
         return summarise_similarities(similarities, {BENCHMARK: on.benchmark}, bootstrap=bootstrap)
 
     def list_metrics(similarities: pd.DataFrame) -> dict[str, float]:
-        scored = measure(similarities).dropna(subset=["value"])
-        names = build_metric_names(scored["metric"].tolist(), scored["subset"].tolist())
-        return dict(zip(names, scored["value"].astype(float), strict=True))
+        return select_headline_metrics(measure(similarities).dropna(subset=["value"]))
 
     similarities = library.finetune_sugarcrepe_pp(
         section.models,

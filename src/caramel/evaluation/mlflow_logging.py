@@ -1,9 +1,8 @@
-"""Log evaluations as MLflow runs: metrics by subset with a figure, and one run on retention of all models."""
+"""Log evaluations as MLflow runs: headline metrics, a table by subset, and one run on retention of all models."""
 
 from __future__ import annotations
 
 import hashlib
-import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
@@ -13,32 +12,26 @@ from caramel.interfaces.benchmark import Exclusion
 from caramel.runtime.mlflow import tracking
 
 _INVALID_CHARACTER = re.compile(r"[^\w./ -]")  # in a name in MLflow
-_MAX_LENGTH = 250  # characters in a name in MLflow
-
-
 CI = ("ci_low", "ci_high")
 HEADLINE = ("without_add", "all")  # subsets; the first one that a metric has is its headline
+SUBSETS = "subsets.csv"  # artifact: every metric by subset
 
 
 def log_metrics(metrics: pd.DataFrame, *, left_out: Exclusion | None = None) -> None:
-    """Log metrics to the open run, by subset with their figure, and numbers of missing images and instances, if any.
+    """Log metrics to the open run: the headline as MLflow's metrics, all subsets as a table and a figure.
 
-    Each metric's value on its headline subset is also logged under the metric's bare name, and its interval as
-    ``uncertainty/METRIC.ci_low`` and ``.ci_high``. MLflow's pages show names without a slash in a separate
-    section, and offer them as columns beside the hundred others.
+    Numbers of missing images and instances are logged too, if any.
     """
     import mlflow
 
     from caramel.evaluation.results.plots import plot_subset_bars
 
     scored = metrics.dropna(subset=["value"])
-    names = build_metric_names(scored["metric"].tolist(), scored["subset"].tolist())
-    mlflow.log_metrics(
-        dict(zip(names, scored["value"].astype(float), strict=True)) | select_headline_metrics(scored)
-    )
+    mlflow.log_metrics(select_headline_metrics(scored))
+    mlflow.log_text(metrics.drop(columns=["model", "benchmark"]).to_csv(index=False), SUBSETS)
     if left_out is not None:
         mlflow.log_metrics(
-            {"missing/images": left_out.missing_images, "missing/instances": len(left_out.rows)}
+            {"missing_images": left_out.missing_images, "missing_instances": len(left_out.rows)}
         )
     if len(scored):
         mlflow.log_figure(plot_subset_bars(metrics), "subsets.png")
@@ -47,16 +40,19 @@ def log_metrics(metrics: pd.DataFrame, *, left_out: Exclusion | None = None) -> 
 def select_headline_metrics(scored: pd.DataFrame, spread: Sequence[str] = CI) -> dict[str, float]:
     """Return each metric on the first subset of ``HEADLINE`` that it has, by names in MLflow, with its uncertainty.
 
+    MLflow's pages draw a chart per metric, sorted by name, and first those whose names have a slash. So no name has
+    one, and the uncertainties come after the metrics.
+
     Args:
         scored: columns metric, subset, value, and those of ``spread``, whose empty cells are left out.
-        spread: columns that are logged as ``uncertainty/METRIC.COLUMN``.
+        spread: columns that are logged as ``uncertainty.METRIC.COLUMN``.
     """
     rows = pd.concat([scored[scored["subset"] == subset] for subset in reversed(HEADLINE)])
     names = [_INVALID_CHARACTER.sub(" at ", metric) for metric in rows["metric"]]
     logged = dict(zip(names, rows["value"].astype(float), strict=True))
     for column in spread:
         values = dict(zip(names, rows[column].astype(float), strict=True))
-        logged |= {f"uncertainty/{name}.{column}": value for name, value in values.items() if value == value}
+        logged |= {f"uncertainty.{name}.{column}": value for name, value in values.items() if value == value}
     return logged
 
 
@@ -72,8 +68,8 @@ def log_variants(runs: Mapping[str, tracking.PlannedRun], variants: pd.DataFrame
     for variant, planned in runs.items():
         rows = variants[variants["variant"] == variant].rename(columns={"mean": "value"})
         with tracking.open_run(planned):
-            mlflow.log_metrics(select_headline_metrics(rows.dropna(subset=["value"]), ("sd", *CI, "seeds")))
-            mlflow.log_text(rows.to_csv(index=False), "subsets.csv")
+            mlflow.log_metrics(select_headline_metrics(rows.dropna(subset=["value"]), ("sd", *CI)))
+            mlflow.log_text(rows.to_csv(index=False), SUBSETS)
 
 
 def log_retained(metrics: pd.DataFrame, retained: pd.DataFrame) -> None:
@@ -92,8 +88,6 @@ def log_retained(metrics: pd.DataFrame, retained: pd.DataFrame) -> None:
     key = hashlib.sha256(pd.concat([retained, points]).to_csv(index=False).encode()).hexdigest()
     data = ["data/assemble", "data/scenes", "data/base", "data/finetune"]
     with tracking.run("retained", key=key, params={"gain": words}, data=data, tags={"stage": "evaluate"}):
-        names = build_metric_names(retained["measure"].tolist(), retained["model"].tolist())
-        mlflow.log_metrics(dict(zip(names, retained["value"].astype(float), strict=True)))
         mlflow.log_text(retained.to_csv(index=False), "retained.csv")
         if len(points):
             mlflow.log_figure(plot_tradeoff(words, points), "gain_against_loss.png")
@@ -107,19 +101,3 @@ def log_detectors(metrics: pd.DataFrame) -> None:
         data = ["data/assemble", "data/scenes", "data/base"]
         with tracking.run(f"detectors on {form}", key=key, params=tags, data=data, tags=tags):
             log_metrics(rows)
-
-
-def build_metric_names(metrics: Sequence[str], subsets: Sequence[str]) -> list[str]:
-    """Return distinct MLflow names ``METRIC/SUBSET`` for metrics of subsets.
-
-    MLflow restricts the characters of a name, allows 250 of them, and refuses a path that leads elsewhere. The data
-    names the subsets. If a subset's name is not valid, a hash replaces it.
-    """
-    names: dict[str, None] = {}
-    for metric, subset in zip(metrics, subsets, strict=True):
-        name = _INVALID_CHARACTER.sub(" at ", f"{metric}/{subset}")
-        if len(name) > _MAX_LENGTH or posixpath.normpath(name) != name or name in names:
-            digest = hashlib.sha256(subset.encode()).hexdigest()[:16]
-            name = _INVALID_CHARACTER.sub(" at ", f"{metric}/{digest}")
-        names[name] = None
-    return [*names]
