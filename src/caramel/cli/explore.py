@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -35,6 +37,12 @@ from caramel.io.files import forbid_overwriting_inputs, write_text
     help="Folder of `caramel audit`: the page then tells which instances its best blind attacker solves.",
 )
 @click.option(
+    "--errata",
+    metavar="FILE",
+    help="Corrections of the benchmark's items (docs/evaluation.md), or `known` for those that caramel holds: the page marks "
+    "the instances, with correction and reason.",
+)
+@click.option(
     "--thumbnail",
     default=128,
     show_default=True,
@@ -55,6 +63,7 @@ def explore_results(
     images: Path | None,
     benchmarks: tuple[str, ...],
     audit: Path | None,
+    errata: str | None,
     thumbnail: int,
     max_images: int,
     out: Path,
@@ -63,25 +72,30 @@ def explore_results(
 
     RESULTS are folders of `caramel eval`, or data/evaluate of a project. The page is one HTML file that needs no server.
     It shows models by subsets. A cell opens its instances: images and captions side by side with the differing words marked, and the
-    verdict of each model. Filters: subset, verdicts, solved blind, defect, text. Keys: j, k, arrows, /, Esc.
+    verdict of each model. Filters: subset, verdicts, solved blind, defect, corrected, text. Keys: j, k, arrows, /, Esc.
 
     \b
     Example:
       caramel explore results/vit-b-32 results/tuned --data benchmarks/ --images coco/val2017 --out explore.html
       caramel explore results/vit-b-32 --data benchmarks/ --audit audit/ --out explore.html
+      caramel explore results/vit-b-32 --data benchmarks/ --benchmark sugarcrepe --errata known --out explore.html
       caramel explore data/evaluate --data data/assemble --benchmark instances --out explore.html
     """
+    from caramel.benchmarks.errata import find_errata_file
     from caramel.evaluation.benchmark_source import locate_benchmark
     from caramel.report.explore.page import build_explore_page, list_result_benchmarks, read_blind_solutions
 
     names = benchmarks or tuple(list_result_benchmarks(results))
-    if audit is not None and len(names) > 1:
-        raise ConfigError(
-            f"--audit is the audit of one data set, but the page would show {', '.join(names)}, whose instances have "
-            f"equal ids. Name the one that was audited with --benchmark."
-        )
-    sources = [locate_benchmark(name, data, images) for name in names]
+    for option, value in (("--audit", audit), ("--errata", errata)):
+        if value is not None and len(names) > 1:
+            raise ConfigError(
+                f"{option} is of one data set, but the page would show {', '.join(names)}, whose instances may have "
+                f"equal ids. Name its benchmark with --benchmark."
+            )
+    file = "" if errata is None else os.path.realpath(find_errata_file(errata, names[0]))
+    sources = [replace(locate_benchmark(name, data, images), errata=file) for name in names]
     read = [*results, *([audit] if audit else []), *(Path(source.data) for source in sources)]
+    read += [Path(file)] if file else []
     forbid_overwriting_inputs([out], read)
     page = build_explore_page(
         results,

@@ -166,8 +166,7 @@ def _write_matching_gains(
 
 def _read_corrections(benchmark: str, errata: str, data: Path) -> Corrections:
     """Return the errata of a benchmark, checked against its files."""
-    from caramel.benchmarks.errata import apply_errata, find_errata_file, read_errata
     from caramel.evaluation.benchmark_source import locate_benchmark, read_task
+    from caramel.evaluation.results.errata_effect import read_corrections
 
-    task = read_task(locate_benchmark(benchmark, data, None))
-    return apply_errata(read_errata(find_errata_file(errata, benchmark), benchmark), task)
+    return read_corrections(errata, benchmark, read_task(locate_benchmark(benchmark, data, None)))

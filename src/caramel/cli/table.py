@@ -17,6 +17,8 @@ from caramel.utils.resampling import Bootstrap
 if TYPE_CHECKING:
     import pandas as pd
 
+    from caramel.interfaces.benchmark import Task
+
 
 @dataclass(frozen=True)
 class AdditionOptions:
@@ -25,6 +27,7 @@ class AdditionOptions:
     data: Path | None
     skill: tuple[str, ...]
     ranks: bool
+    errata: str | None
 
 
 @click.command("table")
@@ -69,6 +72,12 @@ class AdditionOptions:
     "attributes_only or no_image; repeatable.  [default: bag_of_words]",
 )
 @click.option(
+    "--errata",
+    metavar="FILE",
+    help="With --data: corrections of the benchmark's items (docs/evaluation.md), or `known` for those that caramel holds. "
+    "The figures are then of the corrected items, and a line says how much each moved.",
+)
+@click.option(
     "--ranks", is_flag=True, help="Show the ranks that each model may have (95 %), and groups of ties."
 )
 @click.option(
@@ -107,20 +116,24 @@ def write_results_table(
       caramel table results/vit-b-32 results/tuned --benchmark sugarcrepe --style latex --out table.tex
       caramel table results/* --benchmark sugarcrepe_pp --metric itt --data data/ --ranks
       caramel table results/* --benchmark sugarcrepe_pp --metric itt --metric tot --failures failures.csv
+      caramel table results/* --benchmark sugarcrepe --data data/ --errata known
     """
     from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES
+    from caramel.benchmarks.errata import find_errata_file
     from caramel.evaluation.external import run_files
     from caramel.evaluation.external.runs import ANSWERS_FILE, run_file
     from caramel.evaluation.results.common_failures import find_common_failures
+    from caramel.evaluation.results.errata_effect import correct_similarities, read_corrections
     from caramel.registry import BENCHMARKS
     from caramel.report.paper_table import build_paper_table
     from caramel.report.table_lines import Additions
     from caramel.report.table_styles import render_table
 
-    if additions.skill and additions.data is None:
-        raise ConfigError(
-            "--skill needs --data, the folder of the benchmark's files: ceilings are of its texts."
-        )
+    for option in ("skill", "errata"):
+        if getattr(additions, option) and additions.data is None:
+            raise ConfigError(
+                f"--{option} needs --data, the folder of the benchmark's files: ceilings and errata are of its texts."
+            )
     if unknown := [name for name in additions.skill if name not in MODEL_CLASSES]:
         raise ConfigError(
             f"--skill {unknown[0]!r} is no class of models. Choices: {', '.join(MODEL_CLASSES)}."
@@ -132,10 +145,20 @@ def write_results_table(
             for run in runs
             for file in (run_file(str(run)), run / ANSWERS_FILE, run / run_files.METRICS_FILES[0])
         ]
+        read += [find_errata_file(additions.errata, benchmark)] if additions.errata else []
         forbid_overwriting_inputs(targets, read)
     similarities = run_files.read_similarities(runs)
-    ceilings = None if additions.data is None else _compute_ceilings(additions.data, benchmark, similarities)
+    further = run_files.read_unscored_metrics(runs)
     notes = run_files.check_releases(runs, benchmark)
+    task = None if additions.data is None else _read_benchmark(additions.data, benchmark)
+    uncorrected = None
+    if additions.errata and task is not None:
+        _check_all_scored(further, benchmark)
+        corrections = read_corrections(additions.errata, benchmark, task)
+        uncorrected, task = similarities, corrections.task
+        similarities, lacking = correct_similarities(similarities, benchmark, corrections)
+        notes += lacking
+    ceilings = None if task is None else _compute_ceilings(task, benchmark, similarities)
     if failures is not None:
         chosen = metrics or BENCHMARKS[benchmark].metrics
         write_csv(failures, find_common_failures(similarities, benchmark, chosen))
@@ -146,11 +169,11 @@ def write_results_table(
         subsets=subsets,
         published=published,
         bootstrap=bootstrap,
-        further=run_files.read_unscored_metrics(runs),
+        further=further,
         seeds=seeds,
         intervals=intervals,
         notes=notes,
-        additions=Additions(ceilings, additions.skill or ("bag_of_words",), additions.ranks),
+        additions=Additions(ceilings, additions.skill or ("bag_of_words",), additions.ranks, uncorrected),
     )
     text = render_table(grid, style)  # type: ignore[arg-type]
     for note in notes if style == "csv" else ():  # the other styles have it below the table
@@ -163,12 +186,28 @@ def write_results_table(
     print_json({"benchmark": benchmark, "out": out, **asdict(grid)})
 
 
-def _compute_ceilings(data: Path, benchmark: str, similarities: pd.DataFrame) -> pd.DataFrame:
-    """Return the ceilings of the instances that models were scored on; of all, if there are only answers."""
+def _read_benchmark(data: Path, benchmark: str) -> Task:
     from caramel.evaluation.benchmark_source import locate_benchmark, read_task
+
+    return read_task(locate_benchmark(benchmark, data, None))
+
+
+def _check_all_scored(further: pd.DataFrame | None, benchmark: str) -> None:
+    """Raise a ConfigError if figures have no scores of instances, so that errata cannot be applied."""
+    if further is None:
+        return
+    models = list(dict.fromkeys(further.loc[further["benchmark"] == benchmark, "model"].astype(str)))
+    if models:
+        raise ConfigError(
+            f"--errata needs scores of instances, but these models have only answers or metrics: {', '.join(models)}. "
+            f"Correct them with `caramel metrics --errata`, or leave them out."
+        )
+
+
+def _compute_ceilings(task: Task, benchmark: str, similarities: pd.DataFrame) -> pd.DataFrame:
+    """Return the ceilings of the instances that models were scored on; of all, if there are only answers."""
     from caramel.evaluation.results.task_ceilings import compute_task_ceilings
     from caramel.registry import BENCHMARKS
 
-    task = read_task(locate_benchmark(benchmark, data, None))
     scored = similarities.loc[similarities["benchmark"] == benchmark, "instance_id"].unique()
     return compute_task_ceilings(task, BENCHMARKS[benchmark], scored if len(scored) else None)

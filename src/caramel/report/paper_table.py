@@ -11,6 +11,7 @@ import pandas as pd
 from caramel.benchmarks.metrics import METRICS, RECALLS, Outcomes
 from caramel.errors import DataError, format_items
 from caramel.evaluation.results.comparison import compare_models, find_leaders
+from caramel.evaluation.results.errata_effect import compare_metrics
 from caramel.evaluation.results.rank_sets import RANK_COLUMNS, compute_rank_sets
 from caramel.evaluation.results.run_hits import compute_run_hits
 from caramel.evaluation.results.summary import (
@@ -21,11 +22,13 @@ from caramel.evaluation.results.summary import (
 )
 from caramel.interfaces.benchmark import Benchmark
 from caramel.report.table_lines import (
+    ERRATA_NOTE,
     NO_ADDITIONS,
     PUBLISHED_RANK_NOTE,
     RANK_NOTE,
     Additions,
     build_ceiling_lines,
+    build_errata_lines,
     build_published_rank_lines,
     build_rank_lines,
     build_skill_lines,
@@ -91,7 +94,7 @@ def build_paper_table(
             standard deviation. A name alone cannot say so: ViT-B-16 and ViT-B-32 are two models.
         intervals: whether 95 % intervals are shown, of models with one seed.
         notes: further ones, below the table.
-        additions: lines of ceilings, skill and ranks.
+        additions: lines of ceilings, skill, ranks and errata.
 
     Raises:
         DataError: nothing was measured, a metric or subset is unknown, or the models scored different
@@ -141,6 +144,11 @@ def build_paper_table(
     published_lines = _build_published_lines(known, columns)
     further_lines: list[TableLine] = []
     further_notes: list[str] = []
+    if additions.uncorrected is not None:
+        further_lines += build_errata_lines(
+            _compute_moves(additions.uncorrected, measured, benchmark), rows, columns
+        )
+        further_notes.append(ERRATA_NOTE)
     ceilings = additions.ceilings
     if ceilings is not None:
         first += build_ceiling_lines(ceilings, columns, digits)
@@ -215,6 +223,15 @@ def _compute_ranks(scores: pd.DataFrame, rows: Seeds, benchmark: Benchmark, seed
         compute_rank_sets(hits, runs.rows, benchmark.metrics, benchmark.macro, seed, benchmark.means)
         if hits
         else pd.DataFrame(columns=list(RANK_COLUMNS))
+    )
+
+
+def _compute_moves(uncorrected: pd.DataFrame, measured: pd.DataFrame, benchmark: Benchmark) -> pd.DataFrame:
+    """Return how each measured figure moved by errata: see ``errata_effect.compare_metrics``."""
+    before = uncorrected[uncorrected["benchmark"] == benchmark.name]
+    no_intervals = Bootstrap(1, 0)
+    return compare_metrics(
+        summarise_similarities(before, {benchmark.name: benchmark}, bootstrap=no_intervals), measured
     )
 
 

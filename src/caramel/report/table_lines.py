@@ -24,6 +24,10 @@ RANK_NOTE = (
     "Rank: in each column, the ranks of all models are in these ranges at once with a probability of 95 % or more; two "
     "models share a letter if their order is not shown."
 )
+ERRATA_NOTE = (
+    "Figures are of the corrected items. Moved by errata: how much each figure differs from that of the published items, in "
+    "points; a dash: none of its instances has an erratum."
+)
 PUBLISHED_RANK_NOTE = (
     "Ranks of published rows are among these rows, and follow from the shares alone: instances count as independent, and "
     "two models' hits as not negatively correlated."
@@ -39,11 +43,14 @@ class Additions:
         skill: classes of models; each score also has its skill above their ceilings.
         ranks: whether each row has a line of its rank sets, see ``rank_sets``. Published rows are ranked among
             themselves.
+        uncorrected: table ``similarities`` before errata were applied; each row also has a line of how it moved.
+            None: there are no errata.
     """
 
     ceilings: pd.DataFrame | None = None
     skill: Sequence[str] = ()
     ranks: bool = False
+    uncorrected: pd.DataFrame | None = None
 
 
 NO_ADDITIONS = Additions()
@@ -75,6 +82,26 @@ def build_skill_lines(
                 *(np.array([of.get(c, np.nan) for c in columns]) for of in (scores, of_class))
             )
             lines.append(TableLine(f"{model} above {name}", tuple(_format_share(v, digits) for v in skill)))
+    return lines
+
+
+def build_errata_lines(
+    moves: pd.DataFrame, rows: Mapping[str, Sequence[str]], columns: Sequence[Column]
+) -> list[TableLine]:
+    """Return a line for each row of models with a figure that errata touch: how far it moves, in points.
+
+    Args:
+        moves: of ``errata_effect.compare_metrics``.
+        rows: models of each row of the table; a row moves by the mean of its models.
+        columns: the columns of the table.
+    """
+    touched = moves[moves["touched"] > 0]
+    lines = []
+    for name, models in rows.items():
+        of_row = touched[touched["model"].isin(models)].groupby(["subset", "metric"])["difference"].mean()
+        cells = [f"{100 * of_row[c]:+.3f}" if c in of_row else "–" for c in columns]
+        if any(c in of_row for c in columns):
+            lines.append(TableLine(f"{name} moved by errata", tuple(map(TableCell, cells))))
     return lines
 
 

@@ -155,3 +155,34 @@ def test_eval_scores_the_corrected_items(run: Run, capsys: pytest.CaptureFixture
         cli.main([*call, "--benchmark", "sugarcrepe,sugarcrepe_pp"])
     assert ended.value.code == 1
     assert "is for one benchmark" in capsys.readouterr().err
+
+
+def show_table(*options: str, files: str = "results") -> int:
+    arguments = ["table", files, "--benchmark", "sugarcrepe", "--style", "csv", "--out", "table.csv"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*arguments, "--n-bootstrap", "100", *options])
+    return int(ended.value.code or 0)
+
+
+def test_a_table_has_corrected_figures_and_how_far_each_moved(run: Run) -> None:
+    Path("errata.jsonl").write_text(json.dumps(EXCLUDED))
+    assert show_table("--data", ".", "--errata", "errata.jsonl") == 0
+    table = pd.read_csv("table.csv", index_col="Model")
+    assert table.loc["model", ["all", "swap_obj", "replace_att"]].tolist() == ["85.7", "100.0", "83.3"]
+    moved = table.loc["model moved by errata", ["all", "swap_obj", "replace_att"]].tolist()
+    assert moved == [f"{100 * (6 / 7 - 6 / 8):+.3f}", "+50.000", "–"]
+    assert table.loc["Ceiling bag_of_words", "swap_obj"] == "0.0", (
+        "the ceiling is that of the corrected items"
+    )
+    assert show_table() == 0
+    assert "model moved by errata" not in pd.read_csv("table.csv")["Model"].tolist()
+
+
+def test_errata_of_a_table_need_the_files_and_scores_of_instances(
+    run: Run, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(EXCLUDED) == 0
+    assert show_table("--errata", "errata.jsonl") == 1
+    assert "--errata needs --data" in capsys.readouterr().err
+    assert show_table("--errata", "errata.jsonl", "--data", ".", files="out") == 1
+    assert "only answers or metrics: model" in capsys.readouterr().err

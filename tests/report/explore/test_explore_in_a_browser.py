@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,6 +108,32 @@ def test_filters_select_by_subset_verdict_blind_defect_and_text(browser: Any, pa
         page.fill("[name=q]", "NUMBER 7")
         assert count_matches(page) == 3, "7, 17 and 27: each word anywhere, in any case"
         assert page.evaluate("location.hash").endswith("q=NUMBER+7"), "the view has a link"
+
+
+def test_corrected_instances_are_marked_with_their_correction_and_reason(
+    browser: Any, page_file: Path
+) -> None:
+    errata = [
+        {"instance": "swap_obj-1", "from": "the same text", "exclude": True, "reason": "equal texts"},
+        {"instance": "replace_att-3", "from": "A blue car number 3 on a road.", "to": PLANTED, "reason": "wrong colour"},
+    ]  # fmt: skip
+    shared = {"benchmark": "sugarcrepe", "release": "made up", "field": "negative_caption"}
+    folder = page_file.parent
+    (folder / "errata.jsonl").write_text("\n".join(json.dumps(shared | row) for row in errata))
+    run_explore(folder, "corrected.html", "--errata", str(folder / "errata.jsonl"))
+    with opened(browser, folder / "corrected.html") as page:
+        page.select_option("[name=corrected]", "yes")
+        assert count_matches(page) == 2
+        first, second = page.locator(".erratum").all_text_contents()
+        old = "A blue car number 3 on a road."
+        assert first == f"Erratum, hard negative {old} is corrected to {PLANTED}. Reason: wrong colour"
+        assert second == "Erratum, hard negative excluded: the same text. Reason: equal texts"
+        assert page.evaluate("document.documentElement.dataset.planted") is None
+        page.select_option("[name=corrected]", "no")
+        assert count_matches(page) == N - 2
+        assert page.locator(".erratum").count() == 0
+    with opened(browser, page_file) as page:
+        assert page.locator("[name=corrected]").is_disabled(), "no errata were given"
 
 
 def test_keys_move_between_table_instances_and_search(browser: Any, page_file: Path) -> None:

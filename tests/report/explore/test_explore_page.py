@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,6 +36,12 @@ def build(release: Path, **options: object) -> ExplorePage:
     return build_explore_page([release.parent / "results"], [source], **settings)  # type: ignore[arg-type]
 
 
+def read_embedded(html: str) -> str:
+    match = re.search(r'<script[^>]*id="embedded"[^>]*>(.*?)</script>', html, re.DOTALL)
+    assert match
+    return match[1]
+
+
 def test_of_too_many_images_evenly_spaced_ones_are_embedded(release: Path) -> None:
     page = build(release, max_images=3)
     assert (page.instances, page.images) == (12, 3)
@@ -50,6 +59,31 @@ def test_files_of_another_release_are_refused(release: Path) -> None:
     write_release(release, {"replace_att": [("Another text.", "A blue cup.")] * 12})
     with pytest.raises(DataError, match=r"12 instances of the results .* other\s+texts"):
         build(release)
+
+
+def test_with_errata_the_page_has_the_texts_that_were_scored(release: Path) -> None:
+    errata = release.parent / "errata.jsonl"
+    row = {"benchmark": "sugarcrepe", "release": "made up", "instance": "replace_att-1", "reason": "not blue"}
+    texts = {"field": "negative_caption", "from": "A blue cup 1.", "to": "A green cup 1."}
+    errata.write_text(json.dumps(row | texts))
+    source = BenchmarkSource("sugarcrepe", str(release), str(release), errata=str(errata))
+
+    def read_values() -> dict[str, Any]:
+        page = build_explore_page(
+            [release.parent / "results"], [source], blind={}, thumbnail=64, max_images=0
+        )
+        values: dict[str, Any] = json.loads(read_embedded(page.html))["benchmarks"][0]
+        return values
+
+    values = read_values()
+    erratum = [1, "negative_caption", "A blue cup 1.", "A green cup 1.", "not blue"]
+    assert (values["texts"][1][1], values["errata"]) == ("A blue cup 1.", [erratum])
+    corrected = [(a, "A green cup 1." if n == 1 else b) for n, (a, b) in enumerate(CAPTIONS["replace_att"])]
+    again = release.parent / "again"
+    write_release(again, {"replace_att": corrected})
+    write_results(release.parent / "results", again, {"model": [1.0] * 12})
+    values = read_values()
+    assert (values["texts"][1][1], values["errata"]) == ("A green cup 1.", [erratum])
 
 
 def test_an_audit_of_another_data_set_is_refused(release: Path) -> None:

@@ -8,11 +8,21 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from caramel.benchmarks.content import TEXTS_HASH
-from caramel.benchmarks.errata import Corrections
+from caramel.benchmarks.errata import Corrections, apply_errata, find_errata_file, read_errata
 from caramel.errors import DataError, format_items
+from caramel.interfaces.benchmark import Task
 
 KEY = ["model", "benchmark", "subset", "metric"]
 COLUMNS = (*KEY, "before", "after", "difference", "n_before", "n_after", "touched")
+
+
+def read_corrections(errata: str, benchmark: str, task: Task) -> Corrections:
+    """Return the errata that ``--errata`` names, checked against the published items of a benchmark.
+
+    Raises:
+        DataError: there are none, a row is invalid, or an erratum does not fit its item.
+    """
+    return apply_errata(read_errata(find_errata_file(errata, benchmark), benchmark), task)
 
 
 @dataclass
@@ -90,6 +100,20 @@ class ErrataFilter:
         """Return the touched instance of a result; results of other programs may be named ``SUBSET/NUMBER``."""
         published: Mapping[str, str] = self.corrections.published
         return next((known for known in (name, name.replace("/", "-")) if known in published), None)
+
+
+def correct_similarities(
+    similarities: pd.DataFrame, benchmark: str, corrections: Corrections
+) -> tuple[pd.DataFrame, list[str]]:
+    """Return the rows of table ``similarities`` that count once errata of a benchmark are applied, and notes.
+
+    Raises:
+        DataError: a touched instance was scored with other texts, or no result is of a touched instance.
+    """
+    chosen = ErrataFilter(corrections)
+    counts = (similarities["benchmark"] != benchmark).to_numpy(bool, copy=True)
+    counts[~counts] = chosen.select(similarities[~counts])
+    return similarities[counts].reset_index(drop=True), chosen.format_notes()
 
 
 def compare_metrics(before: pd.DataFrame, after: pd.DataFrame) -> pd.DataFrame:

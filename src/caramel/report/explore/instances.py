@@ -10,6 +10,7 @@ import pandas as pd
 
 from caramel.audit.defects import find_defects
 from caramel.benchmarks.content import TEXTS_HASH, hash_texts
+from caramel.benchmarks.errata import Erratum
 from caramel.benchmarks.metrics import compute_outcomes
 from caramel.errors import DataError, format_items
 from caramel.evaluation.results.summary import MACRO
@@ -32,8 +33,9 @@ def collect_instances(
     similarities: pd.DataFrame,
     metrics: pd.DataFrame,
     blind: Mapping[str, bool],
+    errata: Sequence[Erratum] = (),
 ) -> BenchmarkInstances:
-    """Return the scored instances of a benchmark: texts, images, subsets, verdicts, blind solutions and defects.
+    """Return the scored instances of a benchmark: texts, images, subsets, verdicts, blind solutions, defects, errata.
 
     Args:
         benchmark: the benchmark.
@@ -41,6 +43,7 @@ def collect_instances(
         similarities: table ``similarities`` of the benchmark.
         metrics: table ``metrics`` of the benchmark.
         blind: instance -> whether the audit's best blind attacker solves it; instances may be missing.
+        errata: corrections of the benchmark's items; those of instances without a score are left out.
 
     Raises:
         DataError: the results hold an instance that the files lack, or one with other texts.
@@ -66,6 +69,7 @@ def collect_instances(
         "verdicts": _format_verdicts(benchmark, similarities, models, ids),
         "blind": "".join({True: "s", False: "f", None: "-"}[blind.get(instance)] for instance in ids),
         "defects": _find_instance_defects(task, rows),
+        "errata": _list_errata(errata, ids),
     }
     return BenchmarkInstances(values, list(task.images))
 
@@ -161,3 +165,13 @@ def _find_instance_defects(task: Task, rows: pd.DataFrame) -> dict[str, list[int
     defects: dict[str, Any] = dict(find_defects(of_texts))
     del defects["word_order_only"]
     return {name: numbers for name, numbers in defects.items() if numbers}
+
+
+def _list_errata(errata: Sequence[Erratum], ids: Sequence[str]) -> list[list[Any]]:
+    """Return the row of each erratum, the text that it corrects, published text, new text (null: excluded) and reason."""
+    numbers = {name: number for number, name in enumerate(ids)}
+    return [
+        [numbers[erratum.instance], erratum.field, erratum.old, erratum.new, erratum.reason]
+        for erratum in errata
+        if erratum.instance in numbers
+    ]

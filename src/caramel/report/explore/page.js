@@ -5,6 +5,7 @@ const data = JSON.parse(document.querySelector("#embedded").textContent);
 const one = (selector) => document.querySelector(selector);
 const VERDICTS = { r: ["✓", "right"], w: ["✗", "wrong"], t: ["=", "tied"], "-": ["–", "not scored"] };
 const BLIND = { s: "solved blind", f: "not solved blind", "-": "not attacked" };
+const FIELDS = { caption: "true caption", negative_caption: "hard negative", caption2: "paraphrase" };
 const STEP = 12; // cards that are added at a time
 const benchmarks = new Map(data.benchmarks.map((each) => [each.name, each]));
 let state = {}, matches = [], count = 0, current = -1;
@@ -34,12 +35,16 @@ function change(changes) {
 }
 
 function prepare(bench) {
-  // Computed once per benchmark: searchable texts, subsets as sets, and the defects of each instance.
+  // Computed once per benchmark: searchable texts, subsets as sets, and the defects and errata of each instance.
   bench.search ??= bench.ids.map((id, i) => [id, ...bench.texts[i]].filter(Boolean).join("\n").toLowerCase());
   bench.sets ??= bench.in.map((numbers) => new Set(numbers.map((number) => bench.subsets[number])));
   if (!bench.faults) {
     bench.faults = bench.ids.map(() => []);
     for (const [name, rows] of Object.entries(bench.defects)) for (const row of rows) bench.faults[row].push(name);
+  }
+  if (!bench.errataOf) {
+    bench.errataOf = bench.ids.map(() => []);
+    for (const [row, ...erratum] of bench.errata) bench.errataOf[row].push(erratum);
   }
   return bench;
 }
@@ -51,7 +56,7 @@ function selectInstances(bench) {
   const wanted = bench.models
     .map((name, i) => [bench.verdicts[state.metric][i], state[`verdict.${name}`]])
     .filter(([, verdict]) => verdict);
-  const { blind, defect } = state;
+  const { blind, defect, corrected } = state;
   const chosen = [];
   for (let i = 0; i < bench.ids.length; i++) {
     if (subsets && !subsets.some((name) => bench.sets[i].has(name))) continue;
@@ -59,6 +64,7 @@ function selectInstances(bench) {
     if (blind && bench.blind[i] !== blind) continue;
     if (defect === "any" ? !bench.faults[i].length : defect === "none" ? bench.faults[i].length
       : defect && !bench.faults[i].includes(defect)) continue;
+    if (corrected && (corrected === "yes") !== bench.errataOf[i].length > 0) continue;
     if (words.every((word) => bench.search[i].includes(word))) chosen.push(i);
   }
   return chosen;
@@ -132,6 +138,11 @@ function buildSide(label, image, ...texts) {
   return figure;
 }
 
+function buildErratum([field, from, to, reason]) {
+  const change = to === null ? ["excluded: ", make("q", {}, from)] : [make("q", {}, from), " is corrected to ", make("q", {}, to)];
+  return make("p", { class: "erratum" }, make("b", {}, `Erratum, ${FIELDS[field]} `), ...change, `. Reason: ${reason}`);
+}
+
 function buildCard(bench, i) {
   const [caption, negative, paraphrase] = bench.texts[i];
   const [a, b] = [splitWords(caption ?? ""), splitWords(negative ?? "")];
@@ -150,7 +161,7 @@ function buildCard(bench, i) {
       make("span", { class: verdict === "-" ? "soft" : verdict }, `${sign} ${word}`), ` ${model}`);
   });
   return make("article", { tabindex: "-1", "aria-label": `Instance ${bench.ids[i]}` }, make("h3", {}, bench.ids[i]),
-    make("p", { class: "soft" }, facts.join(" · ")), sides, make("ul", { "aria-label": "Verdicts" }, ...verdicts));
+    make("p", { class: "soft" }, facts.join(" · ")), ...bench.errataOf[i].map(buildErratum), sides, make("ul", { "aria-label": "Verdicts" }, ...verdicts));
 }
 
 function addCards(bench) {
@@ -212,6 +223,8 @@ function buildFilters(bench) {
   form.elements.blind.disabled = !/[sf]/.test(bench.blind);
   const names = Object.keys(bench.defects);
   fillSelect(form.elements.defect, [["", "any or none"], ["any", "a defect"], ["none", "no defect"], ...names.map((name) => [name, name])]);
+  fillSelect(form.elements.corrected, [["", "any"], ["yes", "corrected or excluded"], ["no", "as published"]]);
+  form.elements.corrected.disabled = !bench.errata.length;
   one("#verdicts").replaceChildren(...bench.models.map((model) => {
     const select = make("select", { name: `verdict.${model}` });
     fillSelect(select, [["", "any"], ...Object.entries(VERDICTS).map(([key, [, word]]) => [key, word])]);

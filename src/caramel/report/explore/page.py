@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from caramel.benchmarks.content import TEXTS_HASH
+from caramel.benchmarks.errata import Erratum, apply_errata, read_errata
 from caramel.errors import DataError, format_items
 from caramel.evaluation.benchmark_source import BenchmarkSource, read_task
 from caramel.evaluation.external import run_files
-from caramel.interfaces.benchmark import ABSENT, ImageFile
+from caramel.interfaces.benchmark import ABSENT, ImageFile, Task
 from caramel.io.offline_page import fill_offline_page
 from caramel.registry import BENCHMARKS
 from caramel.report.explore.instances import collect_instances
@@ -51,13 +54,14 @@ def build_explore_page(
 
     Args:
         runs: folders of `caramel eval`.
-        sources: the benchmarks to show; their files give captions and images.
+        sources: the benchmarks to show; their files give captions and images, their errata what is marked.
         blind: instance -> whether an audit's best blind attacker solves it.
         thumbnail: largest side of an embedded image in pixels.
         max_images: number of images to embed; of more, evenly spaced ones are.
 
     Raises:
-        DataError: a file is missing or broken, or the benchmark's files are not those that were scored.
+        DataError: a file is missing or broken, the benchmark's files are not those that were scored, or an erratum does
+            not fit its item.
     """
     similarities = run_files.read_similarities(runs)
     metrics = pd.concat([_read_metrics(run) for run in runs], ignore_index=True)
@@ -72,7 +76,8 @@ def build_explore_page(
             raise DataError(
                 f"The results hold no instance of benchmark {source.benchmark!r}. They hold:\n{format_items(names)}"
             )
-        part = collect_instances(BENCHMARKS[source.benchmark], read_task(source), rows, of_benchmark, blind)
+        task, errata = _read_task(source, rows)
+        part = collect_instances(BENCHMARKS[source.benchmark], task, rows, of_benchmark, blind, errata)
         _replace_image_numbers(part.values["images"], part.images, images)
         parts.append(part.values)
     if blind and not any(set(part["blind"]) - {"-"} for part in parts):
@@ -111,6 +116,17 @@ def list_result_benchmarks(runs: Sequence[Path]) -> list[str]:
     if not names:
         raise DataError("The results hold no scores of instances. Models that answer in words have none.")
     return names
+
+
+def _read_task(source: BenchmarkSource, scored: pd.DataFrame) -> tuple[Task, list[Erratum]]:
+    """Return the items that were scored, as published or corrected, and the errata of the source."""
+    published = read_task(replace(source, errata=""))
+    if not source.errata:
+        return published, []
+    errata = read_errata(Path(source.errata), source.benchmark)
+    corrections = apply_errata(errata, published)
+    is_corrected = scored[TEXTS_HASH].isin(set(corrections.corrected.values())).any()
+    return corrections.task if is_corrected else published, errata
 
 
 def _read_metrics(run: Path) -> pd.DataFrame:
