@@ -208,7 +208,8 @@ def test_published_rows_stand_only_beside_a_model_of_the_same_score() -> None:
     by_itm, of_heads = beside("itm")
     assert by_itm == {"ViLT, fine-tuned for retrieval on COCO", "Human"}
     assert "ViLT, fine-tuned for retrieval on COCO" not in by_itc
-    assert not {"ViLT", "BLIP-SGVL"} & (by_itc | by_itm)  # neither of what caramel offers
+    assert not {"ViLT", "BLIP-SGVL"} & (by_itc | by_itm)
+    assert beside("joint_states")[0] == {"ViLT", "Human"}
     assert beside("itc_max")[0] == beside(None)[0] == {"Human"}
     assert beside("cosine", "itm")[0] == by_itc | by_itm
     assert all(name.endswith(", VQAScore") for name in beside("vqascore")[0] - {"Human"})

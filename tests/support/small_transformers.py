@@ -63,10 +63,20 @@ def picture(seed: int, size: tuple[int, int] = (40, 32)) -> bytes:
     return file.getvalue()
 
 
-def bert_tokenizer(**settings: Any) -> Any:
+def bert_tokenizer(*further: str, **settings: Any) -> Any:
     from transformers import BertTokenizer
 
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS, ".", *"abcdefghijklmnopqrstuvwxyz"]
+    words = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *WORDS,
+        *further,
+        ".",
+        *"abcdefghijklmnopqrstuvwxyz",
+    ]
     vocabulary = {word: i for i, word in enumerate(dict.fromkeys(words))}
     return BertTokenizer(vocab=vocabulary, **settings)
 
@@ -248,17 +258,24 @@ DUAL = {
 }
 
 
-def blip_folder(folder: Path) -> Path:
-    """Write BLIP with its two further tokens, [DEC] and [ENC], which its tokenizer does not list."""
-    from transformers import BlipConfig, BlipForImageTextRetrieval, BlipImageProcessor
+def blip_folder(folder: Path, head: str = "BlipForImageTextRetrieval", words: str = "") -> Path:
+    """Write BLIP with its two further tokens, [DEC] and [ENC], which its tokenizer does not list.
 
-    tokenizer = bert_tokenizer()
+    Args:
+        folder: where to.
+        head: class of transformers.
+        words: further words of its tokenizer.
+    """
+    import transformers
+    from transformers import BlipConfig, BlipImageProcessor
+
+    tokenizer = bert_tokenizer(*words.split())
     _random()
     text = {**TEXT, "vocab_size": len(tokenizer) + 2, "bos_token_id": len(tokenizer), "pad_token_id": 0}
     text |= {"max_position_embeddings": 48, "encoder_hidden_size": 32, "sep_token_id": 3}
     config = BlipConfig(text_config=text, vision_config=VISION, image_text_hidden_size=16)
     processor = BlipImageProcessor(size={"height": 32, "width": 32})
-    return saved(folder, BlipForImageTextRetrieval(config), tokenizer, processor)
+    return saved(folder, getattr(transformers, head)(config), tokenizer, processor)
 
 
 def blip2_folder(folder: Path) -> Path:
@@ -281,16 +298,17 @@ def blip2_folder(folder: Path) -> Path:
     return saved(folder, model, tokenizer, processor)
 
 
-def vilt_folder(folder: Path) -> Path:
-    """Write ViLT, whose images keep their own sizes."""
+def vilt_folder(folder: Path, head: str = "ViltForImageAndTextRetrieval") -> Path:
+    """Write ViLT, whose images keep their own sizes, with a head of this class."""
     import torch
-    from transformers import ViltConfig, ViltForImageAndTextRetrieval, ViltImageProcessor
+    import transformers
+    from transformers import ViltConfig, ViltImageProcessor
 
     tokenizer = bert_tokenizer()
     _random()
     sizes = {"vocab_size": len(tokenizer), "max_position_embeddings": 40}
     config = ViltConfig(**{**VISION, **sizes}, max_image_length=-1)
-    model = ViltForImageAndTextRetrieval(config)
+    model = getattr(transformers, head)(config)
     torch.nn.init.normal_(model.vilt.embeddings.position_embeddings)
     torch.nn.init.normal_(model.vilt.embeddings.cls_token)
     processor = ViltImageProcessor(size={"shortest_edge": 32}, size_divisor=8)

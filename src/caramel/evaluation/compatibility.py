@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from caramel.benchmarks.metrics import METRICS
 from caramel.evaluation.scores.demonstrations import find_small_group
+from caramel.evaluation.scores.joint_columns import has_paraphrases
 from caramel.evaluation.scores.multiple_choice import can_ask_choices, can_ask_wording
 from caramel.evaluation.scores.published_wordings import PUBLISHED_WORDINGS
 from caramel.interfaces.benchmark import ABSENT, Benchmark, Comparisons, Task
@@ -34,6 +35,10 @@ def find_incompatibility(model: str, benchmark: Benchmark, task: Task) -> str | 
         )
     elif wording:
         reason = find_small_group(task.rows, wording)
+    if form == "joint" and not has_paraphrases(task):
+        reason = (
+            "it compares an image with two true captions and a negative, and some instances do not have these"
+        )
     if form == "text" and not _has_texts_alone(benchmark, task):
         reason = "it compares texts with texts, and the benchmark has no metric on texts alone"
     if form == "matcher" and (count := count_pairs(task)) > MOST_PAIRS:

@@ -3,6 +3,7 @@
     DualEncoder    images and texts in one space; the score of a pair is their cosine
     TextEncoder    only texts; scores pairs of texts
     Matcher        one score per (image, text), by a matching head or a generative model
+    JointEncoder   a vector for an image with a text; captions of one image are compared by their vectors' cosine
     Chooser        picks one of several captions for an image, in words
     BlindModel     scores captions without any image
 
@@ -93,6 +94,27 @@ class Matcher(Protocol):
 
 
 @runtime_checkable
+class JointEncoder(Protocol):
+    """A model that embeds an image and a text together, and gives no score of one text."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def identity(self) -> Identity: ...  # noqa: D102
+
+    def encode_pairs(
+        self,
+        images: Sequence[bytes],
+        texts: Sequence[str],
+        image_of: Index,
+        text_of: Index,
+        batch_size: int | None,
+    ) -> Embeddings:
+        """Return the unit vector of each pair (n, d); arguments as in ``Matcher.match_pairs``."""
+        ...
+
+
+@runtime_checkable
 class BlindModel(Protocol):
     """A scorer that sees only texts, never an image. It may learn across folds of the benchmark itself."""
 
@@ -156,10 +178,12 @@ class Chooser(Protocol):
         ...
 
 
-Encodable = DualEncoder | TextEncoder | Matcher | Chooser  # models whose results are cached by identity
+Encodable = (
+    DualEncoder | TextEncoder | Matcher | JointEncoder | Chooser
+)  # models whose results are cached by identity
 Model = Encodable | BlindModel
 Form = Literal[
-    "dual", "text", "matcher", "chooser", "blind"
+    "dual", "text", "matcher", "joint", "chooser", "blind"
 ]  # as above, in the order of the module's docstring
 
 

@@ -3,7 +3,7 @@
     <root>/<hash of identity and code>/identity.json      what determines the vectors
                                           images/*.parquet  key, vector: one file per shard
                                           texts/*.parquet
-                                          pairs/*.parquet   of matchers: the vector is one score
+                                          pairs/*.parquet   of matchers: the vector is one score; of joint encoders
 
 An item is identified by its content (images: bytes and box; texts: UTF-8). Benchmarks that share images
 therefore share the vectors too. Vectors computed by other code are never used. A shard's file is checked

@@ -37,6 +37,7 @@ from pathlib import Path
 from caramel.errors import BackendError
 from caramel.interfaces.model import Family, Model
 from caramel.io.files import compute_file_hash
+from caramel.models.chat.settings import split_wording
 from caramel.models.open_clip.activations import OPTION
 from caramel.registry import FAMILIES
 from caramel.runtime.last_result import keep_last, stamp_files
@@ -132,6 +133,16 @@ def get_family(text: str) -> Family:
     return FAMILIES[parse_spec(text).family]
 
 
+def get_score_type(text: str) -> str:
+    """Return a spec's scoring rule as in ``published.csv``: that of its family, or of its published wording.
+
+    Raises:
+        BackendError: the family cannot be determined.
+    """
+    score, wording = get_family(text).score, split_wording(parse_spec(text).target)[1]
+    return f"{score}_{wording}" if wording else score
+
+
 def format_families_help() -> list[str]:
     """Return a line of help for each family: the form of its spec, and its models; of a plugin's, the package."""
     families = [FAMILIES[name] for name in FAMILIES.targets]
@@ -166,7 +177,7 @@ def _find_local_part(target: str) -> str | None:
 
     The option at the end is not included.
     """
-    plain = target if Path(target).exists() else target.partition("?")[0]
+    plain = target if Path(target).exists() else re.split("[?#]", target, maxsplit=1)[0]
     return next((part for part in (plain, plain.partition(":")[2]) if part and Path(part).exists()), None)
 
 

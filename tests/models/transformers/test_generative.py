@@ -211,7 +211,7 @@ def test_a_checkpoint_without_a_chat_template_is_asked_as_its_authors_did(folder
 
 
 def test_there_is_a_prompt_for_every_type_that_is_taken():
-    assert set(PROMPTS) == set(MODEL_TYPES["vqascore"])
+    assert set(PROMPTS) == set(MODEL_TYPES["vgptscore"])
 
 
 def test_a_question_longer_than_the_q_former_reads_is_scored(folders):
@@ -278,5 +278,5 @@ def test_a_part_of_the_processor_that_is_missing_is_named(names, what, tmp_path)
 def test_what_is_missing_is_said_without_loading_the_model(folders, tmp_path):
     assert missing_of(f"vqascore:{folders['llava']}") == []
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llava"}))
-    assert any("weights" in line for line in list_generative_problems(str(tmp_path)))
-    assert list_generative_problems(str(tmp_path / "nowhere"))
+    assert any("weights" in line for line in list_generative_problems("vqascore", str(tmp_path)))
+    assert list_generative_problems("vqascore", str(tmp_path / "nowhere"))

@@ -15,7 +15,7 @@ from small_transformers import CAPTIONS, ITM, blip_folder, clip_folder, picture
 from caramel.errors import BackendError, DataError
 from caramel.interfaces.model import Matcher
 from caramel.models.specs import missing_of, open_model
-from caramel.models.transformers import matching
+from caramel.models.transformers import pair_passes
 from caramel.models.transformers.matching import MatchingHead, list_itm_problems, load_itm
 from caramel.models.transformers.matching_architectures import ARCHITECTURES
 
@@ -108,10 +108,10 @@ def test_texts_of_equal_tokens_tie_exactly_in_every_run(kind: str, folders: dict
 def test_each_image_is_looked_at_once_for_all_its_texts(
     kind: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(matching, "IMAGES_AT_ONCE", 3)
+    monkeypatch.setattr(pair_passes, "IMAGES_AT_ONCE", 3)
     model = load(folders[kind])
     seen = []
-    model._model.vision_model.register_forward_pre_hook(
+    model._passes.model.vision_model.register_forward_pre_hook(
         lambda _, args, kwargs: seen.append(len(kwargs["pixel_values"])), with_kwargs=True
     )
     scores = model.match_pairs(FILES, CAPTIONS, IMAGE_OF, TEXT_OF, None)
@@ -157,11 +157,13 @@ def test_images_have_their_say(folders: dict[str, Path]) -> None:
 def test_blips_own_token_is_read_from_its_tokenizer_where_it_is_listed(tmp_path: Path) -> None:
     folder = blip_folder(tmp_path / "blip")
     plain = load(folder)
-    tokenizer = plain._tokenizer
+    tokenizer = plain._passes.tokenizer
     tokenizer.add_tokens(["[DEC]", "[ENC]"], special_tokens=True)
     tokenizer.save_pretrained(folder)
     listed = load(folder)
-    assert listed._first == plain._first == plain._model.config.text_config.vocab_size - 1
+    assert (
+        listed._passes.first == plain._passes.first == plain._passes.model.config.text_config.vocab_size - 1
+    )
 
 
 def test_a_text_encoder_without_blips_own_token_is_refused(tmp_path: Path) -> None:

@@ -40,9 +40,9 @@ _PARAPHRASED = "-paraphrase"  # ends the names of the paraphrases' instances
 
 def check_model(model: str) -> None:
     """Raise ConfigError if a model gives no score for an image and a text."""
-    if get_family(model).form in ("chooser", "text"):
+    if get_family(model).form in ("chooser", "text", "joint"):
         raise ConfigError(
-            f"Model {model!r} gives no score for an image and a text: it answers in words or compares texts. Give a "
+            f"Model {model!r} gives no score for an image and a text: it answers in words, or compares captions. Give a "
             f"model with scores, such as open_clip:NAME:TAG."
         )
 

@@ -22,10 +22,10 @@ from caramel.evaluation.scores.item_scores import (
     check_finite,
 )
 from caramel.interfaces.benchmark import ImageFile, Index
-from caramel.interfaces.model import DualEncoder, Embeddings, Encodable, Matcher, TextEncoder
+from caramel.interfaces.model import DualEncoder, Embeddings, Encodable, JointEncoder, Matcher, TextEncoder
 from caramel.interfaces.settings import Compute, Executor
 from caramel.io.keys import compute_pair_key, compute_text_key
-from caramel.models.embedding_cache import EmbeddingCache, build_vector_table
+from caramel.models.embedding_cache import EmbeddingCache, Vectors, build_vector_table
 from caramel.models.specs import mark_local_path, open_model, parse_spec
 from caramel.runtime.code_deps import compute_code_version
 from caramel.runtime.ray.sharded_map import map_in_threads
@@ -89,13 +89,19 @@ def encode_items(
         model: the opened model.
 
     Raises:
-        BackendError: the model answers in words, or gives NaN or infinity.
+        BackendError: the model answers in words, compares captions, or gives NaN or infinity.
     """
     store = EmbeddingCache(run.store, model.identity, compute_model_code_version(run.model))
     firsts, image_index = find_distinct_images(images, image_keys)
     if isinstance(model, Matcher):
         text_of, image_of = pairs()
-        return _load_pair_scores(store, firsts, texts, text_of, image_index[image_of], image_index, run)
+        numbers, scores = _load_pair_vectors(store, firsts, texts, text_of, image_index[image_of], run)
+        return MatcherScores(numbers, np.array(scores[:, 0]), len(texts), image_index)
+    if isinstance(model, JointEncoder):
+        raise BackendError(
+            f"Model {model.name!r} compares the captions of an image with each other and gives no score of one of them. "
+            f"It supports only `caramel eval`, on benchmarks with two true captions."
+        )
     if not isinstance(model, TextEncoder):
         raise BackendError(
             f"Model {model.name!r} answers in words and gives no scores. It supports only multiple choice, on "
@@ -107,6 +113,29 @@ def encode_items(
     return DualEncoderScores(
         check_finite(_load_image_embeddings(store, firsts, run), model.name), image_index, vectors
     )
+
+
+def encode_joint_items(
+    images: Sequence[ImageFile],
+    image_keys: Sequence[bytes],
+    texts: Sequence[str],
+    pairs: Pairs,
+    run: RunConfig,
+    model: JointEncoder,
+) -> tuple[Embeddings, Index]:
+    """Return a joint encoder's vectors of the distinct pairs among the rows, and each row's index among them.
+
+    Arguments as in ``encode_items``.
+
+    Raises:
+        BackendError: a vector holds NaN or infinity.
+    """
+    store = EmbeddingCache(run.store, model.identity, compute_model_code_version(run.model))
+    firsts, image_index = find_distinct_images(images, image_keys)
+    text_of, image_of = pairs()
+    rows = image_index[image_of]
+    numbers, vectors = _load_pair_vectors(store, firsts, texts, text_of, rows, run)
+    return check_finite(vectors, model.name), np.searchsorted(numbers, rows * len(texts) + text_of)
 
 
 def find_distinct_images(
@@ -168,16 +197,15 @@ def _load_image_embeddings(
     ).vectors
 
 
-def _load_pair_scores(
+def _load_pair_vectors(
     store: EmbeddingCache,
     images: Mapping[bytes, ImageFile],
     texts: Sequence[str],
     text_of: Index,
     image_of: Index,
-    image_index: Index,
     run: RunConfig,
-) -> MatcherScores:
-    """Return a matcher's scores of the distinct pairs among the rows."""
+) -> tuple[Index, Vectors]:
+    """Return the distinct pairs among the rows (image * number of texts + text, sorted), and the vector of each."""
     pairs = np.unique(image_of * len(texts) + text_of)  # sorted by image, so that a shard opens few images
     names = list(images)
     items = [(names[i].hex(), texts[t]) for i, t in zip(*np.divmod(pairs, len(texts)), strict=True)]
@@ -195,10 +223,10 @@ def _load_pair_scores(
         files = _load_files(images, [image for image, _ in shard])
         return [[*item, *file] for item, file in zip(shard, files, strict=True)]
 
-    scores = store.compute_vectors(
+    vectors = store.compute_vectors(
         "pairs",
         [compute_pair_key(bytes.fromhex(image), text) for image, text in items],
-        match_pairs,
+        encode_pairs,
         build_shards,
         bring=add_files,
         settings=run.settings,
@@ -206,7 +234,7 @@ def _load_pair_scores(
         title=f"{run.model}: pairs",
         gpus=run.gpus,
     ).vectors
-    return MatcherScores(pairs, np.array(scores[:, 0]), len(texts), image_index)
+    return pairs, vectors
 
 
 def _load_files(images: Mapping[bytes, ImageFile], keys: Sequence[str]) -> list[list[Any]]:
@@ -238,13 +266,16 @@ def encode_images(
     return build_vector_table([bytes.fromhex(item[0]) for item in shard], vectors)
 
 
-def match_pairs(
+def encode_pairs(
     shard: list[list[Any]], *, model: str, device: str, precision: str, batch_size: int | None
 ) -> pa.Table:
-    """Return keys and scores of one shard; an item is an image's key, its texts and the arguments of ``crop_image``."""
+    """Return keys and scores or vectors of one shard of pairs.
+
+    An item is an image's key, its texts and the arguments of ``crop_image``.
+    """
     pairs = [(index, text) for index, item in enumerate(shard) for text in item[1]]
     numbers = {text: i for i, text in enumerate(dict.fromkeys(text for _, text in pairs))}
-    scores = cast(Matcher, open_model(model, device, precision)).match_pairs(
+    items = (
         map_in_threads(lambda item: crop_image(*item[2:]), shard),
         list(numbers),
         np.array([index for index, _ in pairs], np.int64),
@@ -252,6 +283,10 @@ def match_pairs(
         batch_size,
     )
     keys = [compute_pair_key(bytes.fromhex(shard[index][0]), text) for index, text in pairs]
+    opened = open_model(model, device, precision)
+    if isinstance(opened, JointEncoder):
+        return build_vector_table(keys, opened.encode_pairs(*items))
+    scores = cast(Matcher, opened).match_pairs(*items)
     return build_vector_table(keys, np.asarray(scores, np.float64)[:, None])
 
 

@@ -61,11 +61,11 @@ class DualEncoderScores:
 
     def score_against_images(self, texts: Index, images: Index) -> Floats:
         """Return the cosine of each row (n,) of text and image."""
-        return _compute_dot_products(self.texts, texts, self.images, self.image_index[images])
+        return compute_dot_products(self.texts, texts, self.images, self.image_index[images])
 
     def score_between_texts(self, left: Index, right: Index) -> Floats:
         """Return the cosine of each row (n,) of two texts."""
-        return _compute_dot_products(self.texts, left, self.texts, right)
+        return compute_dot_products(self.texts, left, self.texts, right)
 
     def score_all_pairs(self, texts: Index, images: Index) -> Floats:
         """Return the cosines of all texts with all images, (texts, images)."""
@@ -89,7 +89,7 @@ class TextEncoderScores:
 
     def score_between_texts(self, left: Index, right: Index) -> Floats:
         """Return the cosine of each row (n,) of two texts."""
-        return _compute_dot_products(self.texts, left, self.texts, right)
+        return compute_dot_products(self.texts, left, self.texts, right)
 
     def score_all_pairs(self, texts: Index, images: Index) -> Floats:
         """Return NaN, (texts, images)."""
@@ -130,7 +130,7 @@ def _find_first_equal(vectors: Embeddings) -> Index:
     return np.array([first_rows.setdefault(key, i) for i, key in enumerate(keys)], np.int64)
 
 
-def _compute_dot_products(left: Embeddings, a: Index, right: Embeddings, b: Index) -> Floats:
+def compute_dot_products(left: Embeddings, a: Index, right: Embeddings, b: Index) -> Floats:
     """Return the dot product of ``left[a]`` and ``right[b]`` per row."""
     result = np.empty(len(a))
     for start in range(0, len(a), BLOCK):

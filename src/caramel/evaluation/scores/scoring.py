@@ -12,12 +12,13 @@ import pandas as pd
 
 from caramel.benchmarks.content import hash_images, hash_texts
 from caramel.evaluation.scores.blind_columns import compute_blind_columns
-from caramel.evaluation.scores.encoding import RunConfig, encode_items
+from caramel.evaluation.scores.encoding import RunConfig, encode_items, encode_joint_items
 from caramel.evaluation.scores.item_scores import Encode
+from caramel.evaluation.scores.joint_columns import compute_joint_columns
 from caramel.evaluation.scores.ranking import compute_rank_columns
 from caramel.interfaces.benchmark import ABSENT, Comparisons, Index, Task
-from caramel.interfaces.model import BlindModel
-from caramel.models.specs import get_family, open_model
+from caramel.interfaces.model import BlindModel, JointEncoder
+from caramel.models.specs import get_family, get_score_type, open_model
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame
 from caramel.utils.arrays import Floats
@@ -41,14 +42,18 @@ def compute_similarities(
     model = open_model(run.model, run.compute.device, run.compute.precision)
     if isinstance(model, BlindModel):
         columns = compute_blind_columns(task, model)
+    elif isinstance(model, JointEncoder):
+        columns = compute_joint_columns(
+            task,
+            lambda texts, pairs: encode_joint_items(task.images, image_keys, texts, pairs, run, model),
+        )
     else:
         columns = compute_score_columns(
             task, lambda texts, pairs: encode_items(task.images, image_keys, texts, pairs, run, model)
         )
-    family = get_family(run.model)
-    keys = image_keys if family.looks_at_images else None
+    keys = image_keys if get_family(run.model).looks_at_images else None
     return build_similarities(
-        task, columns, keys, model=model.name, benchmark=benchmark, score_type=family.score
+        task, columns, keys, model=model.name, benchmark=benchmark, score_type=get_score_type(run.model)
     )
 
 

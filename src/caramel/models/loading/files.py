@@ -152,6 +152,8 @@ def validate_model(model: Model, target: str) -> Model:
             rows.append(parts.encode_texts([TEXT], 1))
         if hasattr(parts, "match_pairs"):
             rows.append(parts.match_pairs([PICTURE], [TEXT], nothing, nothing, 1))
+        if hasattr(parts, "encode_pairs"):
+            rows.append(parts.encode_pairs([PICTURE], [TEXT], nothing, nothing, 1))
     if not all(np.isfinite(row).all() for row in rows):
         raise BackendError(
             f"{target!r} returns infinite numbers or NaN for an image and a text: its weights or its "

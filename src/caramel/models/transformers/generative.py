@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from caramel.errors import BackendError
-from caramel.interfaces.model import Family, Floats, Identity, Index
+from caramel.interfaces.model import Family, Floats, Identity, Index, Matcher
 from caramel.io.image_codec import decode_image
 from caramel.models.batching import run_in_batches
 from caramel.models.devices import disable_tf32, resolve_device, resolve_precision
@@ -216,28 +216,38 @@ def draw_noise_images(size: int) -> list[bytes]:
     return images
 
 
-def list_generative_problems(target: str) -> list[str]:
-    """Return the reasons why a generative model cannot be loaded, without reading its weights."""
-    flan = _is_clip_flant5(target)
+def list_generative_problems(family: str, target: str) -> list[str]:
+    """Return the reasons why a family cannot load a generative model, without reading its weights."""
+    model_type = _find_model_type(target)
+    if family == "vqascore" and model_type in MODEL_TYPES["yes_no"]:
+        from caramel.models.transformers.blip_answers import list_blip_problems
+
+        return list_blip_problems(target)
+    flan = model_type == CLIP_FLANT5
     try:
         if flan:
             check_tower(target, read_config(target))
     except BackendError as error:
         return [str(error)]
-    return list_checkpoint_problems(target, types=MODEL_TYPES["vqascore"], images=not flan)
+    return list_checkpoint_problems(target, types=_get_types(family), images=not flan)
 
 
-def _is_clip_flant5(target: str) -> bool:
-    """Return whether the config.json on this machine is one of CLIP-FlanT5, whose files hold no image processor."""
+def _get_types(family: str) -> tuple[str, ...]:
+    """Return the types of models that a family loads: the rules of ``vgptscore`` need a model that writes captions."""
+    return MODEL_TYPES["vqascore" if family == "vqascore" else "vgptscore"]
+
+
+def _find_model_type(target: str) -> str | None:
+    """Return ``model_type`` of the config.json on this machine; None if there is none."""
     if not Path(target).is_dir() and not is_offline():
-        return False
+        return None
     try:
-        return read_model_type(target) == CLIP_FLANT5
+        return read_model_type(target)
     except BackendError:
-        return False
+        return None
 
 
-def _load_matcher(family: str, target: str, device: str, precision: str, name: str) -> GenerativeMatcher:
+def _load_matcher(family: str, target: str, device: str, precision: str, name: str) -> Matcher:
     """Return a matcher over a checkpoint: a folder, or OWNER/REPO on the hub.
 
     Raises:
@@ -247,7 +257,12 @@ def _load_matcher(family: str, target: str, device: str, precision: str, name: s
     from transformers import AutoModelForImageTextToText
 
     model_class: Any = AutoModelForImageTextToText
-    if check_type(target, MODEL_TYPES["vqascore"]) == CLIP_FLANT5:
+    model_type = check_type(target, _get_types(family))
+    if model_type in MODEL_TYPES["yes_no"]:
+        from caramel.models.transformers.blip_answers import load_blip_answers
+
+        return load_blip_answers(family, QUESTION, target, device=device, precision=precision, name=name)
+    if model_type == CLIP_FLANT5:
         from caramel.models.transformers.clip_flant5 import ClipFlanT5, load_clip_flant5_processor
 
         model_class, processor = ClipFlanT5, load_clip_flant5_processor(target, read_config(target))
@@ -276,11 +291,11 @@ def _create_family(name: str, help: str) -> Family:
         "FOLDER",
         help,
         load=partial(_load_matcher, name),
-        missing=list_generative_problems,
+        missing=partial(list_generative_problems, name),
     )
 
 
-VQASCORE = _create_family("vqascore", "generative: LLaVA, Qwen-VL, FlanT5 …; P(Yes)")
-VGPTSCORE = _create_family("vgptscore", "the same; P(caption)")
+VQASCORE = _create_family("vqascore", "generative: LLaVA, Qwen-VL, FlanT5, BLIP VQA; P(Yes)")
+VGPTSCORE = _create_family("vgptscore", "the same without BLIP; P(caption)")
 VGPTSCORE_BLIND = _create_family("vgptscore_blind", "the same, less P(caption) given noise")
 VGPTSCORE_NOISE = _create_family("vgptscore_noise", "P(caption) given noise alone")

@@ -27,7 +27,7 @@ from caramel.models.transformers.transformers_files import (
 from caramel.models.transformers.vision_towers import CLIP_FLANT5
 
 MAX_TOKENS = 64  # an option and its caption fit
-TYPES = tuple(name for name in MODEL_TYPES["vqascore"] if name != CLIP_FLANT5)
+TYPES = tuple(name for name in MODEL_TYPES["vgptscore"] if name != CLIP_FLANT5)
 WORDING = "#wording="
 
 

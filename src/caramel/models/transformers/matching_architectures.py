@@ -1,4 +1,4 @@
-"""Define how BLIP, BLIP-2 and ViLT match an image and a text, in steps, so that each image is encoded once.
+"""Define how BLIP, BLIP-2 and ViLT look at an image and a text, in steps, so that each image is encoded once.
 
 - BLIP's text encoder starts with [ENC] when it attends to an image, as in its training (Li et al. 2022, and
   LAVIS); transformers leaves [CLS] there.
@@ -25,10 +25,10 @@ class Architecture:
 
     Attributes:
         model: name of the class in transformers.
-        image_tokens: (model, pixel_values) -> (n, tokens, d): the image's tokens for the matching.
-        hidden: (model, inputs) -> input of the head. inputs: places (n, tokens, d), places_mask, input_ids
-            and attention_mask.
-        score: (model, hidden) -> (n,).
+        image_tokens: (model, pixel_values) -> (n, tokens, d): the image's tokens for the pass with a text.
+        hidden: (model, inputs) -> input of the last step. inputs: places (n, tokens, d), places_mask,
+            input_ids and attention_mask.
+        score: (model, hidden) -> (n,) scores of a head, or (n, d) vectors.
         can_batch_images: whether all images have one size, so that several are encoded together.
     """
 
@@ -44,13 +44,14 @@ def _compute_match_logit(logits: Any) -> Any:
     return logits[..., 1] - logits[..., 0]
 
 
-def _compute_blip_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
+def run_blip_text(model: Any, inputs: Mapping[str, Any]) -> Any:
+    """Return the output of BLIP's text encoder, which attends to the image's tokens."""
     return model.text_encoder(
         input_ids=inputs["input_ids"],
         attention_mask=inputs["attention_mask"],
         encoder_hidden_states=inputs["places"],
         encoder_attention_mask=inputs["places_mask"],
-    ).last_hidden_state[:, 0]
+    )
 
 
 def _compute_blip2_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
@@ -73,7 +74,7 @@ def _embed_vilt_image(model: Any, pixels: Any) -> Any:
     """Return the class token and all patches, (1, 1 + patches, d), with interpolated positions."""
     import torch
 
-    parts, config = model.vilt.embeddings, model.config
+    parts, config = model.base_model.embeddings, model.config
     patches = parts.patch_embeddings(pixels)  # (1, d, h, w)
     side = config.image_size // config.patch_size
     grid = parts.position_embeddings[:, 1:].transpose(1, 2).unflatten(2, (side, side))
@@ -82,37 +83,54 @@ def _embed_vilt_image(model: Any, pixels: Any) -> Any:
     return torch.cat([first, (patches + grid).flatten(2).transpose(1, 2)], 1)
 
 
-def _compute_vilt_hidden(model: Any, inputs: Mapping[str, Any]) -> Any:
-    return model.vilt(
+def _run_vilt(model: Any, inputs: Mapping[str, Any]) -> Any:
+    return model.base_model(
         input_ids=inputs["input_ids"],
         attention_mask=inputs["attention_mask"],
         image_embeds=inputs["places"],
         pixel_mask=inputs["places_mask"],
-    ).pooler_output
+    )
 
 
-def _encode_vision(model: Any, pixels: Any) -> Any:
+def _compute_unit_vectors(model: Any, hidden: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.normalize(hidden, dim=-1)
+
+
+def encode_vision(model: Any, pixels: Any) -> Any:
+    """Return all tokens of BLIP's or BLIP-2's vision model, (n, tokens, d)."""
     return model.vision_model(pixel_values=pixels).last_hidden_state
 
 
 ARCHITECTURES: Mapping[str, Architecture] = {
     "blip": Architecture(
         "BlipForImageTextRetrieval",
-        _encode_vision,
-        _compute_blip_hidden,
+        encode_vision,
+        lambda model, inputs: run_blip_text(model, inputs).last_hidden_state[:, 0],
         lambda model, hidden: _compute_match_logit(model.itm_head(hidden)),
     ),
     "blip-2": Architecture(
         "Blip2ForImageTextRetrieval",
-        _encode_vision,
+        encode_vision,
         _compute_blip2_hidden,
         lambda model, hidden: _compute_match_logit(model.itm_head(hidden)).mean(1),
     ),
     "vilt": Architecture(
         "ViltForImageAndTextRetrieval",
         _embed_vilt_image,
-        _compute_vilt_hidden,
+        lambda model, inputs: _run_vilt(model, inputs).pooler_output,
         lambda model, hidden: model.rank_output(hidden)[:, 0],
+        can_batch_images=False,
+    ),
+}
+# Joint states: the unit vector of [CLS] after the last layer.
+JOINT_STATES: Mapping[str, Architecture] = {
+    "vilt": Architecture(
+        "ViltModel",
+        _embed_vilt_image,
+        lambda model, inputs: _run_vilt(model, inputs).last_hidden_state[:, 0],
+        _compute_unit_vectors,
         can_batch_images=False,
     ),
 }

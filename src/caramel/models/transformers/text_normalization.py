@@ -9,6 +9,8 @@ would get other tokens. The first two normalisations are open_clip's functions o
     canonicalize  SigLIP: without punctuation, as transformers' tokenizer has it as well
     blip          BLIP and BLIP-2, by any of their heads: LAVIS's ``blip_caption`` (lower case, without the
                   characters ``.!"()*#:;~``, no more than 50 words)
+    blip_question BLIP's question answering: LAVIS's ``blip_question``, which leaves the characters out instead of
+                  replacing them by spaces
     None          all others: the tokenizer alone
 
 open_clip's configs of SigLIP 2 state ``canonicalize``, unlike its authors. With ``"clean": "lower"`` in
@@ -21,7 +23,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-LOWER, CANONICALIZE, BLIP = "lower", "canonicalize", "blip"
+LOWER, CANONICALIZE, BLIP, BLIP_QUESTION = "lower", "canonicalize", "blip", "blip_question"
 MOST_WORDS = 50  # words of a caption for BLIP
 SUFFIX = "</w>"  # end of a word in a vocabulary of CLIP's kind
 
@@ -45,10 +47,17 @@ def clean_texts(texts: Sequence[str], cleaning: str | None) -> list[str]:
 
     if cleaning is None:
         return list(texts)
-    return list(map(clean_blip_caption if cleaning == BLIP else get_clean_fn(cleaning), texts))
+    cleaners = {BLIP: clean_blip_caption, BLIP_QUESTION: clean_blip_question}
+    return list(map(cleaners.get(cleaning) or get_clean_fn(cleaning), texts))
 
 
 def clean_blip_caption(text: str) -> str:
     """Return a caption in the form in which BLIP was trained."""
     spaced = re.sub(r"\s{2,}", " ", re.sub(r'[.!"()*#:;~]', " ", text.lower()))
     return " ".join(spaced.rstrip("\n").strip(" ").split(" ")[:MOST_WORDS])
+
+
+def clean_blip_question(text: str) -> str:
+    """Return a question in the form in which BLIP's question answering was trained."""
+    bare = re.sub(r'[.!"()*#:;~]', "", text.lower()).rstrip(" ")
+    return " ".join(bare.split(" ")[:MOST_WORDS])

@@ -31,7 +31,8 @@ MODEL_TYPES = {
     "itm": ("blip", "blip-2", "vilt"),
     "itc": ("blip", "blip-2"),
     "itc_max": ("blip-2",),
-    "vqascore": (
+    "joint_states": ("vilt",),
+    "vgptscore": (
         "llava",
         "llava_next",
         "llava_onevision",
@@ -40,7 +41,9 @@ MODEL_TYPES = {
         "qwen2_5_vl",
         "clip_t5",
     ),
+    "yes_no": ("blip",),
 }
+MODEL_TYPES["vqascore"] = (*MODEL_TYPES["vgptscore"], *MODEL_TYPES["yes_no"])
 WEIGHTS = (
     "model.safetensors",
     "model.safetensors.index.json",

@@ -20,8 +20,7 @@ import pandas as pd
 from pydantic import BaseModel, ConfigDict, model_validator
 
 from caramel.errors import ConfigError, format_items
-from caramel.models.chat.settings import split_wording
-from caramel.models.specs import get_family, parse_spec
+from caramel.models.specs import get_score_type
 from caramel.report.paper_table import read_published_rows
 from caramel.report.reproduction.checkpoints import read_checkpoints, read_roster
 
@@ -150,16 +149,6 @@ def resolve_models(checkpoints: Path, overrides: Sequence[str]) -> Mapping[str, 
         _check_score(name, spec)
         models[name] = RosterModel(spec=spec, source="given with --model")
     return models
-
-
-def get_score_type(spec: str) -> str:
-    """Return a spec's type of score as in ``published.csv``: that of its family, or of its published wording.
-
-    Raises:
-        BackendError: the family cannot be determined.
-    """
-    score, wording = get_family(spec).score, split_wording(parse_spec(spec).target)[1]
-    return f"{score}_{wording}" if wording else score
 
 
 def _check_score(name: str, spec: str) -> None:
