@@ -22,9 +22,9 @@ OUT = Path("data/negatives")
 def negatives(config: Config) -> None:
     """Write data/negatives/{negatives,paraphrases,rejects}.parquet.
 
-    A language model also gives replies and verdicts. Then failures.csv counts why texts failed, gold_items.csv has
-    the validator's answers to texts with known answers, and validator.csv its sensitivity and specificity. If the scenes
-    are known, noise.csv and checks.csv give the error rates of the model.
+    A language model also gives replies and verdicts. Then failures.csv counts why texts failed, corrections.csv what
+    corrections of paraphrases gave, gold_items.csv has the validator's answers to texts with known answers, and
+    validator.csv its sensitivity and specificity. If the scenes are known, noise.csv and checks.csv give the error rates of the model.
     """
     section, allow_unmentioned_objects = config.negatives, config.scenes.allow_unmentioned_objects
     pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
@@ -47,6 +47,8 @@ def negatives(config: Config) -> None:
         write_table_parts(REPLIES, llm_output.replies, OUT / "replies.parquet", by="reply_id")
         write_table(VERDICTS, llm_output.verdicts, OUT / "verdicts.parquet")
         write_csv(OUT / "failures.csv", count_failures(llm_output.verdicts, llm_output.rejects))
+        if llm_output.corrections is not None and len(llm_output.corrections):
+            write_csv(OUT / "corrections.csv", llm_output.corrections)
         if llm_output.gold_items is not None and len(llm_output.gold_items):
             write_csv(OUT / "gold_items.csv", llm_output.gold_items)
             write_csv(OUT / "validator.csv", compute_quality(llm_output.gold_items))

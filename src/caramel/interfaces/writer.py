@@ -14,7 +14,8 @@ class WrittenCaption(NamedTuple):
     """Hard negatives, paraphrases and rejects, each of which keeps its contract.
 
     Writers that query a model also return its replies, in parts that can be consumed once, the verdicts on each
-    draft, and the validator's answers to texts with known answers (``llm.validator_quality.GOLD_COLUMNS``).
+    draft, the validator's answers to texts with known answers (``llm.validator_quality.GOLD_COLUMNS``), and what
+    corrections gave (``llm.corrections.CORRECTION_COLUMNS``).
     """
 
     negatives: pd.DataFrame
@@ -23,6 +24,7 @@ class WrittenCaption(NamedTuple):
     replies: Iterator[pd.DataFrame] | None = None
     verdicts: pd.DataFrame | None = None
     gold_items: pd.DataFrame | None = None
+    corrections: pd.DataFrame | None = None
 
 
 class Writer(Protocol):

@@ -17,7 +17,8 @@ ANNOTATIONS = Table(
         "item_id": Column(
             TEXT,
             "judged row, by its name in its own table: negative_id (choose, fits), instance_id (baseline), pair_id "
-            "(correct, resolve); true: pair_id, negative_id, or pair_id with `:paraphrase`; compare joins two negatives "
+            "(correct, resolve); true: pair_id, negative_id, pair_id with `:paraphrase`, or set, query and number of the hard "
+            "negative of a CREPE set; compare joins two negatives "
             "of one caption as `A|B`",
         ),
         "task": Column(TEXT, "kind of question", choices=TASKS),

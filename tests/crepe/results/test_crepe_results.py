@@ -13,7 +13,7 @@ from PIL import Image
 from caramel.crepe.results.figures import compute_r2
 from caramel.crepe.results.frequencies import read_frequencies, summarise_frequencies, write_frequencies
 from caramel.crepe.results.recalls import select_productivity, summarise_retrieval
-from caramel.crepe.results.write import list_output_names, write_crepe_figures
+from caramel.crepe.results.write import VERIFIED_TABLES, list_output_names, write_crepe_figures
 from caramel.errors import ConfigError, DataError
 from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
 from caramel.report.paper_table import read_published_rows
@@ -56,12 +56,17 @@ def write_counts(path: Path) -> Path:
 def test_all_figures_and_tables_are_made_of_one_folder(tmp_path: Path) -> None:
     counts = write_counts(tmp_path / "frequencies_in_x.csv")
     written, missing = write_crepe_figures(
-        write_results(tmp_path / "r"), tmp_path / "out", frequencies=[counts]
+        write_results(tmp_path / "r"),
+        tmp_path / "out",
+        frequencies=[counts],
+        verified=dict.fromkeys(VERIFIED_TABLES, pd.DataFrame({"share": [87.9]})),
     )
     assert missing == []
     figures = ["figure_12_x", "figure_13", *(f"figure_{n}" for n in range(4, 9))]
     assert sorted(path.name for path in written) == [
         *(f"{name}.png" for name in figures),
+        "table_4.csv",
+        "table_7.csv",
         "table_8_x.csv",
         "tables_15_16.csv",
     ]
@@ -115,6 +120,8 @@ def test_what_the_results_lack_is_named(tmp_path: Path) -> None:
         "figure_4, figure_7: the results have no crepe_systematicity",
         "figures 5, 6, 8, 13: the results have no crepe_productivity",
         "figure_12, table_8: no file of frequencies is given",
+        "table_4: no answers of people to its items are given",
+        "table_7: no answers of people to its items are given",
     ]
 
 

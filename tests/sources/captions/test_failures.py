@@ -4,6 +4,7 @@ import pandas as pd
 
 from caramel.sources.captions.failures import count_failures
 from caramel.sources.captions.llm.checks import CLASSES
+from caramel.sources.captions.llm.corrections import count_corrections
 
 
 def test_drafts_and_lost_texts_are_counted_by_reason_and_the_five_classes_are_always_there() -> None:
@@ -32,3 +33,15 @@ def test_drafts_and_lost_texts_are_counted_by_reason_and_the_five_classes_are_al
     assert len(CLASSES) == len(set(CLASSES)) == 5
     nothing = count_failures(pd.DataFrame([], columns=named), pd.DataFrame([], columns=named))
     assert nothing["drafts"].tolist() == [0] * 5
+
+
+def test_corrections_are_counted_by_what_was_wrong_before() -> None:
+    drafts = [
+        ("", "unfinished"),
+        ("unfinished", "hallucination"),
+        ("hallucination", ""),
+        ("hallucination", "x"),
+        ("", ""),
+    ]
+    assert count_corrections(drafts).values.tolist() == [["hallucination", 2, 1], ["unfinished", 1, 0]]
+    assert count_corrections([("", "x"), ("", "")]).empty

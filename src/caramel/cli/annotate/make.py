@@ -121,6 +121,57 @@ def make_true_task(captions: tuple[str, ...], data: Path, options: TaskOptions) 
     write_task("true", build_true_items(rows, data / "scenes/images.parquet", keys.add), keys, options)
 
 
+@make_group.command("crepe")
+@click.option(
+    "--images",
+    required=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of the Visual Genome images.",
+)
+@click.option(
+    "--per-cell",
+    default=20,
+    show_default=True,
+    type=click.IntRange(1),
+    help="Texts of each set, number of atoms or split, and type, captions being a type.",
+)
+@add_data_option
+@add_task_options
+def make_crepe_task(images: Path, per_cell: int, data: Path, options: TaskOptions) -> None:
+    """Whether captions and hard negatives of CREPE sets are true.
+
+    Reads crepe_systematicity and crepe_productivity in --data, and writes the regions of the images beside the task
+    file. Nothing shows annotators which texts are hard negatives. Answers are yes or no; `caramel crepe figures
+    --answers` makes the paper's tables 4 and 7 of them.
+
+    \b
+    Example:
+      caramel annotate make crepe --data data/ --images vg/ --overlap 2 --out crepe.db
+    """
+    import pandas as pd
+
+    from caramel.annotation.making.image_keys import ImageKeys
+    from caramel.annotation.making.image_tasks import build_true_items
+    from caramel.cli.output import echo
+    from caramel.crepe.verification_sample import sample_statements, write_crops
+    from caramel.errors import ConfigError
+
+    if options.out.exists():  # before its images are replaced
+        raise ConfigError(
+            f"{str(options.out)!r} exists, and may hold answers. Give another path, or remove it."
+        )
+    statements, notes = sample_statements(data, images, per_cell=per_cell, seed=options.seed)
+    for note in notes:
+        echo(note, err=True)
+    index = options.out.with_name(f"{options.out.stem}_images.parquet")
+    names = write_crops(index, statements)
+    rows = pd.DataFrame(
+        {"item_id": one.statement_id, "caption": one.text, "image_id": names[one.image]} for one in statements
+    )
+    keys = ImageKeys()
+    write_task("true", build_true_items(rows, index, keys.add), keys, options, guideline="crepe")
+
+
 @make_group.command("baseline")
 @add_data_option
 @add_task_options

@@ -70,9 +70,18 @@ def add_task_options(command: Command) -> Command:
 
 
 def write_task(
-    task: str, items: Sequence[Item], keys: ImageKeys, options: TaskOptions, inputs: Sequence[Path] = ()
+    task: str,
+    items: Sequence[Item],
+    keys: ImageKeys,
+    options: TaskOptions,
+    inputs: Sequence[Path] = (),
+    *,
+    guideline: str | None = None,
 ) -> None:
-    """Write a task file, and print the number of items and what was left out."""
+    """Write a task file, and print the number of items and what was left out.
+
+    ``guideline`` names the instructions, if they are not those of the kind of task.
+    """
     from caramel.annotation.guidelines import read_guideline
     from caramel.annotation.making.preparation import prepare_items
     from caramel.annotation.page_images import TaskImages
@@ -89,7 +98,7 @@ def write_task(
     )
     settings = TaskSettings(
         task=task,
-        guideline=read_guideline(task, options.guideline),
+        guideline=read_guideline(guideline or task, options.guideline),
         seed=options.seed,
         overlap=options.overlap,
         shared=options.shared,

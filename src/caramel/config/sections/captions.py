@@ -68,6 +68,7 @@ class LanguageModel(Section):
     wordnet: str | None
     validate_texts: bool
     validator_gold_items: Annotated[int, Field(ge=0, le=1000)]
+    correct_paraphrases: Annotated[int, Field(ge=0, le=100)]
     max_connections: Connections
     workers: Annotated[int, Field(ge=0, le=1024)]
     max_tokens: Annotated[int, Field(ge=1, le=100_000)]

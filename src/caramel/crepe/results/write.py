@@ -18,34 +18,46 @@ from caramel.io.readers import iter_csv_rows
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+VERIFIED_TABLES = ("table_4", "table_7")  # of people's answers
+
 
 def write_crepe_figures(
-    results: Path, out: Path, *, frequencies: Sequence[Path] = (), imagenet: Path | None = None
+    results: Path | None,
+    out: Path,
+    *,
+    frequencies: Sequence[Path] = (),
+    imagenet: Path | None = None,
+    verified: Mapping[str, pd.DataFrame] | None = None,
 ) -> tuple[list[Path], list[str]]:
     """Write the figures (PNG) and tables (CSV); return their paths, and why others could not be made.
 
     Args:
-        results: folder that `caramel eval` wrote.
+        results: folder that `caramel eval` wrote; None: no figures and tables of models.
         out: folder to write to.
         frequencies: files ``frequencies_in_NAME.csv`` of systematicity sets, for table 8 and figure 12.
         imagenet: CSV file with columns model and accuracy (ImageNet top-1, in per cent); None: the accuracies on
             benchmark ``zero_shot`` of the results.
+        verified: tables 4 and 7 (``results.verification``).
 
     Raises:
         DataError: the results or a file is missing or broken.
     """
-    rows = recalls.read_recalls(results)
-    accuracies = recalls.select_imagenet(rows) if imagenet is None else read_accuracies(imagenet)
     written: list[Path] = []
     missing: list[str] = []
-    for name, figure in _iter_figures(rows, accuracies):
-        if figure is None:
-            missing.append(name)
-        else:
-            written.append(_save_figure(figure, out / f"{name.partition(':')[0]}.png"))
-    tables = {"tables_15_16": recalls.summarise_retrieval(rows)}
-    if tables["tables_15_16"].empty:
-        missing.append("tables_15_16: the results have no crepe_retrieval")
+    tables = dict(verified or {})
+    if results is None:
+        missing.append("figures 4 to 8 and 13, tables_15_16: no folder of results is given")
+    else:
+        rows = recalls.read_recalls(results)
+        accuracies = recalls.select_imagenet(rows) if imagenet is None else read_accuracies(imagenet)
+        for name, figure in _iter_figures(rows, accuracies):
+            if figure is None:
+                missing.append(name)
+            else:
+                written.append(_save_figure(figure, out / f"{name.partition(':')[0]}.png"))
+        tables["tables_15_16"] = recalls.summarise_retrieval(rows)
+        if tables["tables_15_16"].empty:
+            missing.append("tables_15_16: the results have no crepe_retrieval")
     for path in frequencies:
         counts = read_frequencies(path)
         corpus = _name_corpus(path)
@@ -53,6 +65,11 @@ def write_crepe_figures(
         written.append(_save_figure(figures.plot_frequencies(counts), out / f"figure_12_{corpus}.png"))
     if not frequencies:
         missing.append("figure_12, table_8: no file of frequencies is given")
+    missing += [
+        f"{name}: no answers of people to its items are given"
+        for name in VERIFIED_TABLES
+        if name not in tables or tables[name].empty
+    ]
     for name, table in tables.items():
         if not table.empty:
             path = out / f"{name}.csv"
@@ -73,6 +90,7 @@ def list_output_names(frequencies: Sequence[Path]) -> list[str]:
         *(f"figure_12_{corpus}.png" for corpus in corpora),
         *(f"table_8_{corpus}.csv" for corpus in corpora),
         "tables_15_16.csv",
+        *(f"{name}.csv" for name in VERIFIED_TABLES),
     ]
 
 

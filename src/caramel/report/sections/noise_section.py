@@ -12,6 +12,7 @@ from caramel.report.inputs import StageSkipped, read_csv
 from caramel.sources.captions.error_rates import CHECK_COLUMNS, ERRORS, NOISE_COLUMNS, PARAPHRASE
 from caramel.sources.captions.failures import FAILURE_COLUMNS
 from caramel.sources.captions.llm.checks import CLASSES
+from caramel.sources.captions.llm.corrections import CORRECTION_COLUMNS
 from caramel.sources.captions.llm.validator_quality import VALIDATOR_COLUMNS
 
 NOISE_NOTE = (
@@ -38,6 +39,11 @@ FAILURE_NOTE = (
     "times. Data: data/negatives/failures.csv."
 )
 
+CORRECTION_NOTE = (
+    "Paraphrases that failed and were sent back with what was wrong; small: per cent of the corrected drafts. Each "
+    "correction is an attempt and a request that the caps of the budget count. Data: data/negatives/corrections.csv."
+)
+
 
 def build_failure_section(data: Path) -> list[Block]:
     """Return why texts failed, by the requested text."""
@@ -46,10 +52,31 @@ def build_failure_section(data: Path) -> list[Block]:
         raise StageSkipped("no language model wrote captions")
     rows = read_csv(path, FAILURE_COLUMNS)
     paraphrases = rows["part"] == PARAPHRASE
-    return [
+    blocks: list[Block] = [
         _build_failure_table("Why negatives failed", rows[~paraphrases]),
         _build_failure_table("Why paraphrases failed", rows[paraphrases], CLASSES),
     ]
+    corrections = data / "negatives" / "corrections.csv"
+    if corrections.exists():
+        blocks.append(_build_correction_table(read_csv(corrections, CORRECTION_COLUMNS)))
+    return blocks
+
+
+def _build_correction_table(rows: pd.DataFrame) -> TableBlock:
+    """Return how many failed paraphrases were sent back, by what was wrong, and how many of the answers passed."""
+    lines = [
+        [
+            Cell(str(row["reason"])),
+            Cell(format_count(float(row["corrections"]))),
+            Cell(
+                format_count(float(row["accepted"])),
+                _format_share(float(row["accepted"]) / float(row["corrections"])),
+            ),
+        ]
+        for _, row in rows.iterrows()
+    ]
+    head = ("What was wrong", "corrections", "accepted")
+    return TableBlock("Corrections of paraphrases", head, lines, note=CORRECTION_NOTE)
 
 
 def _build_failure_table(title: str, rows: pd.DataFrame, first: Sequence[str] = ()) -> TableBlock:

@@ -10,7 +10,7 @@ import pytest
 from obliging_writer import DEFAULT
 
 from caramel.interfaces.language_model import ModelOutput
-from caramel.sources.captions.llm.checks import CLASSES, REASONS, Bounds, evaluate_paraphrase
+from caramel.sources.captions.llm.checks import CLASSES, HINTS, REASONS, Bounds, evaluate_paraphrase
 from caramel.sources.captions.llm.conversation import Outcome, PromptInput, ScriptRules
 from caramel.sources.captions.llm.workflows import write_paraphrase
 
@@ -88,9 +88,12 @@ def find_reason(caption: str, text: str) -> str:
     return REASONS[wrong] if wrong else ""
 
 
-def run(caption: str, *answers: dict[str, str]) -> tuple[list[PromptInput], Outcome]:
+def run(
+    caption: str, *answers: dict[str, str], corrections: int = 0, attempts: int = 3
+) -> tuple[list[PromptInput], Outcome]:
     """Return what was asked and the outcome, with these answers of the model in turn."""
-    script, asked, left = write_paraphrase(caption, ScriptRules(3, REQUIRED, BOUNDS, True)), [], [*answers]
+    rules = ScriptRules(attempts, REQUIRED, BOUNDS, True, correct_paraphrases=corrections)
+    script, asked, left = write_paraphrase(caption, rules), [], [*answers]
     try:
         prompt_input = next(script)
         while True:
@@ -158,6 +161,40 @@ def test_a_superfluous_draft_is_not_shown_again_and_a_copy_is() -> None:
         ["negligible change"],
         [],
     ]
+
+
+def test_a_failed_draft_is_sent_back_with_what_was_wrong() -> None:
+    problem, caption, changed = CHANGED[2]
+    good = "On a log two bear cubs are playing."
+    asked, outcome = run(
+        caption,
+        drafted(changed),
+        {"same": "no", "problem": problem},
+        drafted(good),
+        {"same": "yes", "problem": "none"},
+        corrections=1,
+    )
+    assert outcome.text == good
+    (shown,) = asked[2].failed
+    assert json.loads(shown.answer)["sentence"] == changed
+    assert shown.reason.startswith("wrong spatial setting: keep each thing where the caption says")
+    assert [(draft.reason, draft.corrects) for draft in outcome.drafts] == [
+        ("wrong spatial setting", ""),
+        ("", "wrong spatial setting"),
+    ]
+
+
+def test_after_so_many_corrections_in_a_row_the_model_starts_from_the_caption() -> None:
+    caption, superfluous = SUPERFLUOUS[1]
+    asked, outcome = run(caption, *[drafted(superfluous)] * 6, corrections=2, attempts=6)
+    assert outcome.text is None
+    assert [len(one.failed) for one in asked] == [0, 1, 2, 0, 1, 2]
+    assert [one.attempt for one in asked] == [1, 2, 3, 4, 5, 6]  # a correction is an attempt
+    assert [bool(draft.corrects) for draft in outcome.drafts] == [False, True, True] * 2
+
+
+def test_every_class_has_a_hint_by_which_it_is_corrected() -> None:
+    assert set(CLASSES) <= set(HINTS)
 
 
 @pytest.mark.skipif("CARAMEL_DATA" not in os.environ, reason="needs the released files: set CARAMEL_DATA")

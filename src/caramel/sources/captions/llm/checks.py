@@ -139,6 +139,17 @@ PROBLEMS = {
     "spatial": "wrong spatial setting",
     "meaning": "altered meaning",
 }
+# Reason against a paraphrase -> what its writer shall know to correct it.
+HINTS = {
+    REASONS["statement"]: "write a statement",
+    REASONS["complete"]: "write a whole sentence",
+    REASONS["not_copy"]: "use other words or another order",
+    REASONS["single_sentence"]: "write one sentence that says the caption and nothing about it",
+    REASONS["grammar"]: "write a correct sentence",
+    PROBLEMS["hallucination"]: "say nothing that the caption does not say",
+    PROBLEMS["spatial"]: "keep each thing where the caption says that it is",
+    PROBLEMS["meaning"]: "keep what the caption says, and leave nothing out",
+}
 CLASSES = (REASONS["not_copy"], *PROBLEMS.values(), REASONS["single_sentence"])  # all five
 
 

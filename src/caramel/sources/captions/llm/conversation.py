@@ -44,12 +44,16 @@ class PromptInput(NamedTuple):
 
 
 class Draft(NamedTuple):
-    """The text of one attempt, its verdict, and the reason why it was rejected ("" if it was accepted)."""
+    """The text of one attempt, its verdict, and the reason why it was rejected ("" if it was accepted).
+
+    ``corrects`` is the reason against the draft that it corrects; "" if it was written anew.
+    """
 
     attempt: int
     text: str
     verdict: Verdict
     reason: str = ""
+    corrects: str = ""
 
 
 class Outcome(NamedTuple):
@@ -89,6 +93,7 @@ class ScriptRules:
     see ``llm.judge``. ``editor``: composes the negatives by edits; None: the model composes them. ``lexical``: tells
     synonyms and more general words. ``vocabulary``: tells which words exist; None: words are not looked up.
     ``change_lister``: lists the changes from which the model chooses; None: the model proposes them.
+    ``correct_paraphrases``: most corrections in a row of a paraphrase; each is an attempt.
     """
 
     max_attempts: int
@@ -100,6 +105,7 @@ class ScriptRules:
     lexical: LexicalEntailment = BY_LISTS
     vocabulary: Vocabulary | None = None
     change_lister: ChangeLister | None = None
+    correct_paraphrases: int = 0
 
 
 Script = Generator[PromptInput, ModelOutput, Outcome]

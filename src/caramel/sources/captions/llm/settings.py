@@ -51,6 +51,7 @@ class LanguageModelSettings:
     wordnet: str | None
     validate_texts: bool
     validator_gold_items: int
+    correct_paraphrases: int
     max_connections: MaxConnections
     workers: int
     max_tokens: int
@@ -114,6 +115,7 @@ class LanguageModelSettings:
             lexical,
             vocabulary,
             lister,
+            self.correct_paraphrases,
         )
 
     def build_request_settings(self, model: str, seed: int) -> RequestSettings:

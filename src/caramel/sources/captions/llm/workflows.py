@@ -22,6 +22,7 @@ import numpy as np
 from caramel.interfaces.language_model import ModelOutput
 from caramel.interfaces.writer import Part
 from caramel.sources.captions.llm.checks import (
+    HINTS,
     PROBLEMS,
     REASONS,
     Verdict,
@@ -146,7 +147,8 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
     """Write a paraphrase by Algorithms 1 and 2 of SugarCrepe++.
 
     A copy is shown to the model again with the reason. After a draft that fails another check, the model starts
-    from the caption alone: a superfluous draft in the context is imitated.
+    from the caption alone: a superfluous draft in the context is imitated. With ``correct_paraphrases`` every
+    failed draft is shown with what was wrong, so many times in a row; then the model starts from the caption.
     """
     if caption.rstrip().endswith("?"):
         return Outcome(None, 1, QUESTION, ())
@@ -164,6 +166,7 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
                 return Outcome(None, attempt, reason, tuple(drafts))
             continue
         text = get_text_field(answer, "sentence")
+        corrects = failed[-1].reason.partition(":")[0] if failed and rules.correct_paraphrases else ""
         verdict = evaluate_paraphrase(caption, text, rules.bounds)
         verdict = yield from judge_paraphrase(caption, text, verdict, rules)
         wrong, problem = verdict.find_failed_check(rules.required), ""
@@ -171,7 +174,7 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
             verdict, problem = yield from _validate_paraphrase(caption, text, verdict, attempt)
             if verdict.meaning is None and "meaning" in rules.required:
                 reason = problem
-                drafts.append(Draft(attempt, text, verdict, reason))
+                drafts.append(Draft(attempt, text, verdict, reason, corrects))
                 if reason in FINAL:
                     return Outcome(None, attempt, reason, tuple(drafts))
                 continue
@@ -180,12 +183,24 @@ def write_paraphrase(caption: str, rules: ScriptRules) -> Script:
         reason = (
             "" if wrong is None else PROBLEMS.get(problem, PROBLEMS["meaning"]) if again else REASONS[wrong]
         )
-        drafts.append(Draft(attempt, text, verdict, reason))
+        drafts.append(Draft(attempt, text, verdict, reason, corrects))
         if wrong is None:
             return Outcome(text, attempt, "", tuple(drafts))
-        is_copy = wrong == "not_copy"
-        failed = (*failed, FailedAnswer(format_failed_answer(answer), reason)) if is_copy else ()
+        failed = _list_shown_drafts(failed, answer, reason, rules.correct_paraphrases)
     return Outcome(None, rules.max_attempts, reason, tuple(drafts))
+
+
+def _list_shown_drafts(
+    failed: tuple[FailedAnswer, ...], answer: Answer, reason: str, corrections: int
+) -> tuple[FailedAnswer, ...]:
+    """Return the failed drafts that the next prompt shows, the last one among them; none: a fresh draft is written."""
+    if not corrections:
+        is_copy = reason == REASONS["not_copy"]
+        return (*failed, FailedAnswer(format_failed_answer(answer), reason)) if is_copy else ()
+    explained = f"{reason}: {HINTS[reason]}" if reason in HINTS else reason
+    if len(failed) == corrections:
+        return ()
+    return (*failed, FailedAnswer(format_failed_answer(answer), explained))
 
 
 def _validate_paraphrase(

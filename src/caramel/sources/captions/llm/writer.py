@@ -21,6 +21,7 @@ from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.rejects import REJECTS
 from caramel.sources.captions.llm.budget import Usage
 from caramel.sources.captions.llm.conversation import Outcome, Script, ScriptRules
+from caramel.sources.captions.llm.corrections import count_corrections
 from caramel.sources.captions.llm.models import NamedModel, OneModel
 from caramel.sources.captions.llm.response_cache import ReplyStore, open_replies
 from caramel.sources.captions.llm.scheduler import RequestSettings, Scheduler
@@ -85,6 +86,9 @@ def language_negatives(
         return _build_tables(pairs, outcomes, seed)._replace(
             replies=_iter_used_replies(replies, open_until_written.pop_all()),
             gold_items=pd.concat(gold_tables, ignore_index=True),
+            corrections=count_corrections(
+                (draft.corrects, draft.reason) for outcome in outcomes.values() for draft in outcome.drafts
+            ),
         )
 
 
