@@ -29,6 +29,7 @@ from chat_server import (
     refuses,
     says,
 )
+from limited_server import Limit
 from PIL import Image
 
 from caramel.errors import BackendError, DataError
@@ -108,6 +109,18 @@ def test_as_many_requests_as_slots_are_under_way_at_once(server: ChatServer) -> 
 
     server.behave = behave
     assert len(asked(chat(server, slots=ConnectionSlots(4)), [question()] * 8)) == 8
+
+
+def test_replies_do_not_depend_on_the_number_of_connections(server: ChatServer) -> None:
+    def see(request: Any, number: int) -> Response:
+        return says(f"{colour_of(request.image)} {request.prompt[-9:]}")
+
+    questions = [question(["red", "blue", "green"][i % 3])._replace(prompt=f"A. {i:6}") for i in range(60)]
+    server.behave = limit = Limit(see, 3, 0.005, queues=False)
+    found = asked(chat(server, max_attempts=9, pause=0.02), questions)
+    assert limit.refused
+    server.behave = see
+    assert found == asked(chat(server, slots=ConnectionSlots(1)), questions)
 
 
 def test_heard_is_called_one_at_a_time(server: ChatServer) -> None:

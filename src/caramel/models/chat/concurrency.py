@@ -24,7 +24,8 @@ from caramel.interfaces.connections import AUTO, MaxConnections
 START, HIGHEST = 8, 512  # first level, highest level
 GROWTH = 1.2  # least ratio of two rates of replies at which a doubled level is worth it
 ROOM = 1.5  # of the level in use to the best level
-WINDOW = 16  # least number of replies in which a rate is measured
+WINDOW = 16  # least number of replies in which a rate is measured; else as many as the level
+EXACT = 4  # times as many replies once the first level was found: a reply more or less in time matters less then
 QUIET, LONGEST_QUIET = 30.0, 960.0  # seconds
 Result = Literal["answered", "refused", "failed"]
 Trial = Literal["double", "one more"]  # a higher level that is tried
@@ -112,7 +113,7 @@ class AdaptiveLevel:
             self._window_began = now
             return
         self._replies += 1
-        if self._replies < max(WINDOW, self.level):
+        if self._replies < max(WINDOW, self.level) * (EXACT if self._quiet_until else 1):
             return
         rate, was_reached = self._replies / max(now - self._window_began, 1e-9), self._was_reached
         self._reset_window()

@@ -18,6 +18,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from chat_server import ChatServer, Request, Response
+from limited_server import Limit
 from obliging_writer import CAPTIONS, answer, asked, completion, obliging, pairs_of, write
 
 from caramel.errors import BackendError
@@ -131,6 +132,23 @@ def test_what_depends_on_chance_does_not_depend_on_the_order_of_rows_or_of_repli
         key = list(TABLES[name].key)
         found = [read(out, name).sort_values(key, ignore_index=True) for out in (first, second)]
         pd.testing.assert_frame_equal(*found)
+
+
+def test_tables_do_not_depend_on_the_number_of_connections_or_on_what_a_server_refuses(
+    server: ChatServer, tmp_path: Path
+) -> None:
+    first = write(server.url, tmp_path / "one", max_connections=1)
+    number = len(server.requests)
+    server.behave = limit = Limit(obliging, 3, 0.002, queues=False)
+    second = write(server.url, tmp_path / "auto", max_connections="auto")
+    assert len(server.requests) == 2 * number + len(limit.refused)
+    assert limit.refused
+    found, expected = contents(second), contents(first)
+    replies = [read(out, "replies").drop(columns="seconds") for out in (first, second)]
+    pd.testing.assert_frame_equal(*replies)
+    del found["replies.parquet"], expected["replies.parquet"]
+    assert found == expected
+    assert contents(write("http://127.0.0.1:9/v1", tmp_path / "auto", max_connections=7)) == contents(second)
 
 
 def test_a_changed_threshold_asks_nothing_and_changes_what_passes(server: ChatServer, tmp_path: Path) -> None:
