@@ -8,9 +8,12 @@ import pytest
 
 from caramel.audit.audit import audit_rows
 from caramel.audit.ceilings import compute_audit_ceilings
-from caramel.audit.files.inputs import read_rows
+from caramel.audit.dataset import audit_data_set
+from caramel.audit.files.inputs import AuditRows, read_rows
 from caramel.audit.output import audit_to_dict
 from caramel.benchmarks.ceilings import feasibility
+from caramel.benchmarks.tasks import Choice, build_choices
+from caramel.interfaces.benchmark import ImageFile
 from caramel.report.audit_text import format_audit
 from caramel.report.blocks import TableBlock
 from caramel.report.sections.ceiling_section import build_ceilings_blocks
@@ -98,3 +101,25 @@ def test_the_public_pairs_of_equal_words_are_counted(name: str, swap_att: int, s
         **{"swap_att": swap_att, "swap_obj": swap_obj},
         **dict.fromkeys(("all", "macro"), swap_att + swap_obj),
     }
+
+
+def test_the_audit_of_a_benchmark_that_ranks_candidates_has_ceilings_of_recall() -> None:
+    options = ["a dog and a cat", "a cat and a dog", "a bird", "a cow"]
+    choices = [
+        Choice(f"q{n}", f"{n}.jpg", ["swap", f"swap_{n % 2}"], "i2t", f"{n}.jpg", options[n % 2 :], n % 2 * 2)
+        for n in range(4)
+    ]
+    queries = build_choices(choices, [(f"{n}.jpg", ImageFile(f"{n}.jpg")) for n in range(4)])
+    rows = build_rows().assign(image=None, negative_image=None)
+    data_set = AuditRows(rows, "crepe_productivity", {}, queries=queries)
+    settings = {"folds": 2, "seed": 0, "name": "crepe", "corpus": None, "sources": [], "training": None}
+    result = audit_data_set(data_set, scorers=["length"], **settings)
+    lines = result.ceilings.set_index(["model_class", "metric", "subset"])
+    ceilings = lines["ceiling"].to_dict()
+    assert ceilings["bag_of_words", "recall@1", "swap_0"] == pytest.approx(1 / 2), (
+        "two candidates are one bag"
+    )
+    assert ceilings["bag_of_words", "recall@1", "swap_1"] == 1
+    assert ceilings["bag_of_words", "recall@1", "macro"] == pytest.approx(3 / 4)
+    assert ("bag_of_words", "accuracy", "all") in ceilings, "pairs have their own"
+    assert "ties are broken at random" in format_audit(result, beside=None, beside_name="")

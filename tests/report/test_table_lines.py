@@ -2,10 +2,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.benchmarks.tasks import build_choices, build_comparisons
+from caramel.benchmarks.tasks import Choice, build_choices, build_comparisons
 from caramel.errors import DataError
-from caramel.evaluation.results.task_ceilings import compute_task_ceilings
-from caramel.interfaces.benchmark import ImageFile
+from caramel.evaluation.results.task_ceilings import compute_task_ceilings, compute_task_chance
+from caramel.interfaces.benchmark import ImageFile, Rankings
 from caramel.registry import BENCHMARKS
 from caramel.report.paper_table import build_paper_table
 from caramel.report.table_lines import Additions, build_published_rank_lines, format_class_notes
@@ -116,9 +116,24 @@ def test_scored_instances_that_the_files_lack_are_an_error() -> None:
         compute_task_ceilings(build_task(), BENCHMARK, ["elsewhere"])
 
 
-def test_a_benchmark_that_ranks_candidates_has_no_ceilings() -> None:
-    with pytest.raises(DataError, match="ranks candidates"):
-        compute_task_ceilings(build_choices([], []), BENCHMARKS["crepe_productivity"], None)
+def test_chance_and_ceilings_of_a_ranking_are_those_of_the_scored_queries() -> None:
+    options = [["a b", "b a", "c"], ["d", "e f", "g"]]
+    choices = [
+        Choice(f"q{n}", f"{n}.jpg", ["atom"], "i2t", f"{n}.jpg", texts, 0) for n, texts in enumerate(options)
+    ]
+    task = build_choices(choices, [(f"{n}.jpg", ImageFile(f"{n}.jpg")) for n in range(2)])
+    assert isinstance(task, Rankings)
+    benchmark = BENCHMARKS["crepe_productivity"]
+    for scored, ceiling in ((None, 3 / 4), (["q0"], 1 / 2)):
+        lines = compute_task_ceilings(task, benchmark, scored).set_index(["model_class", "subset", "metric"])
+        assert lines["ceiling"].to_dict()["bag_of_words", "all", "recall@1"] == pytest.approx(ceiling)
+        assert lines["exact"].all()
+        chance = compute_task_chance(task, benchmark, scored).set_index(["subset", "metric"])["chance"]
+        assert chance["all", "recall@1"] == pytest.approx(1 / 3)
+        assert chance["atom", "recall@3"] == 1
+    assert format_class_notes(compute_task_ceilings(task, benchmark, None))[-1].startswith(
+        "recall@k: the expected"
+    )
 
 
 def test_published_shares_are_ranked_where_the_number_of_instances_is_known() -> None:

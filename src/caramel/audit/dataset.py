@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
+
 from caramel.audit.audit import Audit, audit_rows, find_leaks
+from caramel.audit.ceilings import compute_query_ceilings
 from caramel.audit.files.inputs import AuditRows
+from caramel.audit.files.task_rows import list_types
 from caramel.benchmarks.image_files import read_encoded_image
 from caramel.blind.image.shortcuts import ImageShortcuts, find_image_shortcuts
 from caramel.blind.text.attack import Attack
 from caramel.blind.text.text_tasks import Source
 from caramel.io.image_store import LazySequence
+from caramel.registry import BENCHMARKS
 from caramel.utils.grouping import group_rows
 from caramel.utils.resampling import CrossValidation
 
@@ -60,7 +65,17 @@ def audit_data_set(
         corpus=corpus,
         sources=sources,
     )
-    return replace(result, images=_find_image_shortcuts(data_set, folds, seed), leaks=leaks)
+    ceilings = [result.ceilings]
+    if data_set.queries is not None:
+        _, subtypes = list_types(data_set.format, data_set.queries.rows)
+        metrics = BENCHMARKS[data_set.format].metrics
+        ceilings.append(compute_query_ceilings(data_set.queries, metrics, subtypes))
+    return replace(
+        result,
+        ceilings=pd.concat(ceilings, ignore_index=True),
+        images=_find_image_shortcuts(data_set, folds, seed),
+        leaks=leaks,
+    )
 
 
 def clear_timings(result: Audit) -> Audit:

@@ -158,7 +158,7 @@ def write_results_table(
         uncorrected, task = similarities, corrections.task
         similarities, lacking = correct_similarities(similarities, benchmark, corrections)
         notes += lacking
-    ceilings = None if task is None else _compute_ceilings(task, benchmark, similarities)
+    ceilings, chance = (None, None) if task is None else _compute_limits(task, benchmark, similarities)
     if failures is not None:
         chosen = metrics or BENCHMARKS[benchmark].metrics
         write_csv(failures, find_common_failures(similarities, benchmark, chosen))
@@ -173,7 +173,9 @@ def write_results_table(
         seeds=seeds,
         intervals=intervals,
         notes=notes,
-        additions=Additions(ceilings, additions.skill or ("bag_of_words",), additions.ranks, uncorrected),
+        additions=Additions(
+            ceilings, additions.skill or ("bag_of_words",), additions.ranks, uncorrected, chance
+        ),
     )
     text = render_table(grid, style)  # type: ignore[arg-type]
     for note in notes if style == "csv" else ():  # the other styles have it below the table
@@ -204,10 +206,17 @@ def _check_all_scored(further: pd.DataFrame | None, benchmark: str) -> None:
         )
 
 
-def _compute_ceilings(task: Task, benchmark: str, similarities: pd.DataFrame) -> pd.DataFrame:
-    """Return the ceilings of the instances that models were scored on; of all, if there are only answers."""
-    from caramel.evaluation.results.task_ceilings import compute_task_ceilings
+def _compute_limits(
+    task: Task, benchmark: str, similarities: pd.DataFrame
+) -> tuple[pd.DataFrame, pd.DataFrame | None]:
+    """Return the ceilings, and for rankings the chance, of the scored instances; of all, if there are only answers."""
+    from caramel.evaluation.results.task_ceilings import compute_task_ceilings, compute_task_chance
+    from caramel.interfaces.benchmark import Rankings
     from caramel.registry import BENCHMARKS
 
     scored = similarities.loc[similarities["benchmark"] == benchmark, "instance_id"].unique()
-    return compute_task_ceilings(task, BENCHMARKS[benchmark], scored if len(scored) else None)
+    selected = scored if len(scored) else None
+    ceilings = compute_task_ceilings(task, BENCHMARKS[benchmark], selected)
+    if not isinstance(task, Rankings):
+        return ceilings, None
+    return ceilings, compute_task_chance(task, BENCHMARKS[benchmark], selected)

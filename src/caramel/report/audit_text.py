@@ -13,7 +13,13 @@ from caramel.benchmarks.ceilings.ceilings import compute_skill
 from caramel.blind.image.attack import FEWEST
 from caramel.blind.image.shortcuts import ImageShortcuts
 from caramel.blind.text.attack import BEST
-from caramel.report.sections.ceiling_section import BOUND_NOTE, is_exact, iter_ceiling_lines, mark_bound
+from caramel.report.sections.ceiling_section import (
+    BOUND_NOTE,
+    is_exact,
+    iter_ceiling_lines,
+    list_recall_notes,
+    mark_bound,
+)
 from caramel.report.terminal import align_columns, format_inline
 from caramel.utils.stats import LEAST_GUESS_P, format_p
 
@@ -111,6 +117,7 @@ def _format_ceilings(result: Audit, beside: Mapping[str, float], beside_name: st
                 lines.append([f"  skill of {beside_name.partition(',')[0]}", "", *map(_format_share, skill)])
     return [
         "Ceilings in per cent: the most that any model of a class reaches; skill: (score - ceiling) / (1 - ceiling)",
+        *list_recall_notes(records),
         *([] if all(map(is_exact, records)) else [BOUND_NOTE]),
         "",
         align_columns(lines),

@@ -22,6 +22,7 @@ from caramel.evaluation.results.summary import (
 )
 from caramel.interfaces.benchmark import Benchmark
 from caramel.report.table_lines import (
+    ASSUMED_CHANCE_NOTE,
     ERRATA_NOTE,
     NO_ADDITIONS,
     PUBLISHED_RANK_NOTE,
@@ -139,11 +140,13 @@ def build_paper_table(
             {column: _count_total_instances(measured, column) for column in columns},
             sizes,
         ),
-        *_build_chance_line(scores, benchmark, columns, digits),
+        *_build_chance_line(scores, benchmark, columns, digits, additions.chance),
     ]
     published_lines = _build_published_lines(known, columns)
     further_lines: list[TableLine] = []
     further_notes: list[str] = []
+    if additions.chance is None and any(metric in RECALLS for _, metric in columns):
+        further_notes.append(ASSUMED_CHANCE_NOTE)
     if additions.uncorrected is not None:
         further_lines += build_errata_lines(
             _compute_moves(additions.uncorrected, measured, benchmark), rows, columns
@@ -380,12 +383,20 @@ def _build_count_line(
 
 
 def _build_chance_line(
-    scores: pd.DataFrame, benchmark: Benchmark, columns: Sequence[Column], digits: int
+    scores: pd.DataFrame,
+    benchmark: Benchmark,
+    columns: Sequence[Column],
+    digits: int,
+    chance: pd.DataFrame | None,
 ) -> list[TableLine]:
     """Return the row of a guessing model, if chance is known for any column."""
     values: dict[Column, float] = {c: METRICS[c[1]].chance for c in columns if c[1] in METRICS}
     recalls = [name for name in benchmark.metrics if name in RECALLS]
-    if recalls and len(scores):
+    if chance is not None:
+        values |= dict(
+            zip(zip(chance["subset"], chance["metric"], strict=True), chance["chance"], strict=True)
+        )
+    elif recalls and len(scores):
         one = scores[scores["model"] == scores["model"].iloc[0]].reset_index(drop=True)
         sizes = one["n_candidates"].to_numpy(float)
         hits = pd.DataFrame(

@@ -10,7 +10,7 @@ import pandas as pd
 
 from caramel.benchmarks.ceilings.ceilings import compute_skill
 from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES
-from caramel.report.sections.ceiling_section import BOUND_NOTE, mark_bound
+from caramel.report.sections.ceiling_section import BOUND_NOTE, list_recall_notes, mark_bound
 from caramel.report.table_styles import TableCell, TableLine
 from caramel.utils.rank_sets import compute_rank_bounds, find_published_order, group_ties
 
@@ -28,6 +28,7 @@ ERRATA_NOTE = (
     "Figures are of the corrected items. Moved by errata: how much each figure differs from that of the published items, in "
     "points; a dash: none of its instances has an erratum."
 )
+ASSUMED_CHANCE_NOTE = "Chance of recall@k is that of one true candidate for each query; `--data` counts them."
 PUBLISHED_RANK_NOTE = (
     "Ranks of published rows are among these rows, and follow from the shares alone: instances count as independent, and "
     "two models' hits as not negatively correlated."
@@ -40,6 +41,8 @@ class Additions:
 
     Attributes:
         ceilings: of the benchmark, see ``task_ceilings.compute_task_ceilings``; None: no line of ceilings or skill.
+        chance: of a benchmark that ranks candidates, see ``task_ceilings.compute_task_chance``; None: the number of true
+            candidates is unknown, and one is assumed.
         skill: classes of models; each score also has its skill above their ceilings.
         ranks: whether each row has a line of its rank sets, see ``rank_sets``. Published rows are ranked among
             themselves.
@@ -51,6 +54,7 @@ class Additions:
     skill: Sequence[str] = ()
     ranks: bool = False
     uncorrected: pd.DataFrame | None = None
+    chance: pd.DataFrame | None = None
 
 
 NO_ADDITIONS = Additions()
@@ -164,7 +168,8 @@ def format_class_notes(ceilings: pd.DataFrame) -> list[str]:
     names = dict.fromkeys(ceilings["model_class"])
     classes = "; ".join(f"{name} sees {MODEL_CLASSES[name].doc}" for name in names)
     bound = [] if ceilings["exact"].all() else [BOUND_NOTE]
-    return [CEILING_NOTE.format(classes=classes), SKILL_NOTE, *bound]
+    recalls = list_recall_notes(ceilings.to_dict("records"))
+    return [CEILING_NOTE.format(classes=classes), SKILL_NOTE, *recalls, *bound]
 
 
 def _iter_classes(ceilings: pd.DataFrame) -> Iterator[tuple[str, dict[Column, float]]]:

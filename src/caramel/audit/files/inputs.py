@@ -30,7 +30,7 @@ from caramel.benchmarks.public_files import locate_images
 from caramel.benchmarks.readers.sugarcrepe import FOLDERS
 from caramel.benchmarks.tasks import format_rejects, list_rejects
 from caramel.errors import DataError, format_items
-from caramel.interfaces.benchmark import ImageFile
+from caramel.interfaces.benchmark import ImageFile, Rankings
 from caramel.io.frame_checks import FRAME, select_named_columns
 from caramel.io.validators import format_value
 from caramel.registry import BENCHMARKS
@@ -75,12 +75,14 @@ class AuditRows:
         format: a name in ``FORMAT_SIGNATURES``, ``sugarcrepe_pp`` or ``columns``.
         images: the available images; ``image_files.read_encoded_image`` reads them.
         notes: parts of the data set that are not audited, one line each.
+        queries: queries with their candidates, if the data set is a benchmark that ranks candidates.
     """
 
     rows: pd.DataFrame
     format: str
     images: Mapping[str, ImageFile]
     notes: tuple[str, ...] = ()
+    queries: Rankings | None = None
 
 
 def read_rows(path: Path, *, images: Path | None = None, name: str | None = None) -> AuditRows:
@@ -104,6 +106,7 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
         raise DataError(f"{str(path)!r} does not exist. Give the folder or file of a data set.")
     folder = images or (path if path.is_dir() else path.parent)
     notes: tuple[str, ...] = ()
+    queries = None
     if path.is_dir():
         # Only their readers know the files of benchmarks of other packages.
         format_name = name if name is not None and name in BENCHMARKS.plugins else detect_format(path, name)
@@ -112,6 +115,7 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
         else:
             task = BENCHMARKS[format_name].load_rows(path, folder)
             rows, files = build_task_rows(format_name, task, repr(str(path)))
+            queries = task if isinstance(task, Rankings) else None
             notes = (format_rejects(rejects, format_name),) if (rejects := list_rejects(task)) else ()
     elif path.suffix == ".json" and path.stem in SUBTYPES:
         format_name = SUGARCREPE_FORMAT
@@ -127,7 +131,7 @@ def read_rows(path: Path, *, images: Path | None = None, name: str | None = None
     if format_name == SUGARCREPE_FORMAT and rows["caption2"].notna().all():
         format_name = SUGARCREPE_PP
     notes += () if images is None else _note_images(rows, files, images, repr(str(path)))
-    return AuditRows(_check_rows(rows, repr(str(path))), format_name, files, notes)
+    return AuditRows(_check_rows(rows, repr(str(path))), format_name, files, notes, queries)
 
 
 def read_frame(frame: pd.DataFrame, *, images: Path | None = None) -> AuditRows:

@@ -37,11 +37,14 @@ def build_task_rows(name: str, task: Task, where: str) -> LocatedRows:
         rows[column] = build_object_series(
             [keys[i] if i != ABSENT and keys[i] in files else None for i in rows[column]]
         )
+    types, subtypes = list_types(name, rows)
+    return rows.assign(type=types, subtype=subtypes), files
+
+
+def list_types(name: str, rows: pd.DataFrame) -> tuple[list[str], list[str]]:
+    """Return type and subtype of each row of a benchmark, from column ``subsets``."""
     labels = [_parse_subsets(name, subsets) for subsets in rows["subsets"]]
-    return rows.assign(
-        type=fill_type_names([type_name for type_name, _ in labels]),
-        subtype=fill_type_names([subtype for _, subtype in labels]),
-    ), files
+    return fill_type_names([label for label, _ in labels]), fill_type_names([label for _, label in labels])
 
 
 def _parse_subsets(name: str, subsets: Sequence[str]) -> tuple[str | None, str | None]:

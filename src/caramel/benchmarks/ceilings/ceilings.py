@@ -71,7 +71,7 @@ def compute_ceilings(
         for metric in (name for name in metrics if name in METRICS):
             matrix, instances, scored = build_inequalities(cells, METRICS[metric])
             alone = _find_impossible(matrix, instances, len(rows))
-            for subset, weights in _build_weights(subsets, means, scored).items():
+            for subset, weights in build_weights(subsets, means, scored).items():
                 counted = weights > 0
                 value, exact = _compute_ceiling(matrix, instances, np.where(alone, 0.0, weights))
                 value = value if counted.any() else float("nan")
@@ -170,7 +170,7 @@ def _find_impossible(matrix: sparse.csr_array, instances: Ints, count: int) -> B
     return result
 
 
-def _build_weights(
+def build_weights(
     subsets: Mapping[str, Bools], means: Mapping[str, Sequence[str]], scored: Bools
 ) -> dict[str, Floats]:
     """Return the weight of each instance, (n,), in each subset and mean; the weights of one sum to 1, or to 0."""

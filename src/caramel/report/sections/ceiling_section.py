@@ -7,10 +7,14 @@ from typing import Any, NamedTuple
 
 from caramel.benchmarks.ceilings.feasibility import LIMIT
 from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES
+from caramel.benchmarks.metrics import RECALLS
 from caramel.report.blocks import MISSING, Block, Cell, TableBlock, format_count, format_percent
 
 CEILINGS_LEAD = "The most that any model of a class can reach, whatever its size and training."
 BOUND_NOTE = f"≤: an upper bound of a ceiling that was not found exactly in {LIMIT:g} s; skill is then at least what is shown."
+RECALL_NOTE = (
+    "recall@k: the expected recall if ties are broken at random; measured recalls count a tie as a miss."
+)
 CEILINGS_NOTE = (
     "Per cent: the greatest share of instances on which some model of the class is right at once; a tie is a miss. "
     f"A model of the class sees only: {'; '.join(f'{name}: {of.doc}' for name, of in MODEL_CLASSES.items())}. "
@@ -51,7 +55,7 @@ def build_ceilings_blocks(records: Sequence[Mapping[str, Any]]) -> list[Block]:
             ("Metric", "Class", *subsets),
             lines,
             labels=2,
-            note=format_ceilings_note(map(is_exact, records)),
+            note=" ".join([format_ceilings_note(map(is_exact, records)), *list_recall_notes(records)]),
         )
     ]
 
@@ -59,6 +63,11 @@ def build_ceilings_blocks(records: Sequence[Mapping[str, Any]]) -> list[Block]:
 def format_ceilings_note(exact: Iterable[bool]) -> str:
     """Return the note under a table of ceilings, each of which is exact or a bound."""
     return CEILINGS_NOTE if all(exact) else f"{CEILINGS_NOTE} {BOUND_NOTE}"
+
+
+def list_recall_notes(records: Iterable[Mapping[Any, Any]]) -> list[str]:
+    """Return the note on ties if any record is of a metric for rankings."""
+    return [RECALL_NOTE] if any(record["metric"] in RECALLS for record in records) else []
 
 
 def is_exact(record: Mapping[Any, Any]) -> bool:
