@@ -1,9 +1,11 @@
 """Score SugarCrepe with one program, and write verdicts and costs as JSON; ``peers.py`` runs it.
 
-    python bench/peer_programs.py PROGRAM DATA MODEL OUT --threads N
+    python bench/peer_programs.py PROGRAM DATA MODEL OUT --threads N --batch-size N --workers N
 
 DATA has ``val2017/*.jpg`` and SugarCrepe's seven files, MODEL is an open_clip folder. Each program runs twice in
-one process, with all that it can keep between runs. Neither imports nor the loading of the model are timed.
+one process, with all that it can keep between runs. Neither imports nor the loading of the model are timed. Processor
+seconds are those of all threads and of ended child processes, such as workers that decode images. Processor seconds in
+forward are those of the calling thread: with one thread, all.
 
 What is adapted so that the programs run without network and with the same weights:
 
@@ -18,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 import time
@@ -25,7 +28,6 @@ from pathlib import Path
 from typing import Any
 
 SUBTYPES = ("add_att", "add_obj", "replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
-BATCH = 64  # CLIP_benchmark's default
 
 
 class TimedModel:
@@ -33,7 +35,7 @@ class TimedModel:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.seconds = 0.0
+        self.seconds = self.processor_seconds = 0.0
         self.images: list[Any] = []
         self.texts: list[Any] = []
 
@@ -49,11 +51,26 @@ class TimedModel:
         return self._call(self.model.encode_text, tokens, self.texts)
 
     def _call(self, encode: Any, rows: Any, vectors: list[Any]) -> Any:
-        start = time.perf_counter()
+        start, thread_start = time.perf_counter(), time.thread_time()
         out = encode(rows)
         self.seconds += time.perf_counter() - start
+        self.processor_seconds += time.thread_time() - thread_start
         vectors.append(out)
         return out
+
+
+class Stopwatch:
+    """Adds up the wall and processor seconds of its blocks."""
+
+    def __init__(self) -> None:
+        self.seconds = self.processor_seconds = 0.0
+
+    def __enter__(self) -> None:
+        self._start, self._processor_start = time.perf_counter(), sum(os.times()[:4])
+
+    def __exit__(self, *error: object) -> None:
+        self.seconds += time.perf_counter() - self._start
+        self.processor_seconds += sum(os.times()[:4]) - self._processor_start
 
 
 def list_subtypes(data: Path) -> list[str]:
@@ -70,8 +87,11 @@ def list_instances(data: Path) -> list[tuple[str, dict[str, str]]]:
     ]
 
 
-def run_caramel(data: Path, model: str, work: Path) -> list[dict[str, Any]]:
-    """Return the runs of caramel: images are checked, everything is scored, and vectors are kept in a store."""
+def run_caramel(data: Path, model: str, work: Path, batch_size: int, workers: int) -> list[dict[str, Any]]:
+    """Return the runs of caramel: images are checked, everything is scored, and vectors are kept in a store.
+
+    It finds its batch size itself, and decodes in threads.
+    """
     import evaluation
 
     from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
@@ -81,17 +101,20 @@ def run_caramel(data: Path, model: str, work: Path) -> list[dict[str, Any]]:
     keys = task.rows["instance_id"].tolist()
     runs = []
     for _ in range(2):
-        rows, took = evaluation.score_batched(task, spec, work / "store")
+        with (watch := Stopwatch()):
+            rows, took = evaluation.score_batched(task, spec, work / "store")
         hits = (rows["s_c0_i0"] > rows["s_c1_i0"]).tolist()
         margins = (rows["s_c0_i0"] - rows["s_c1_i0"]).tolist()
-        seconds = took["seconds"]
+        forward = took["seconds"] * took["forward_share"], took["forward_processor_seconds"]
         counts = {name: took[f"{name}_encoded"] for name in ("images", "texts")}
-        run = describe_run(keys, hits, seconds, seconds * took["forward_share"], **counts)
+        run = describe_run(keys, hits, watch, forward, **counts)
         runs.append(run | {"margins": margins})
     return runs
 
 
-def run_clip_benchmark(data: Path, model: str, work: Path) -> list[dict[str, Any]]:
+def run_clip_benchmark(
+    data: Path, model: str, work: Path, batch_size: int, workers: int
+) -> list[dict[str, Any]]:
     """Return the runs of CLIP_benchmark in fp32, subtype by subtype as its users run it."""
     import torch
     from clip_benchmark.datasets.builder import build_dataset, get_dataset_collate_fn
@@ -104,20 +127,21 @@ def run_clip_benchmark(data: Path, model: str, work: Path) -> list[dict[str, Any
     runs = []
     for _ in range(2):
         hits: list[bool] = []
-        timed, seconds = TimedModel(loaded), 0.0
+        timed, watch = TimedModel(loaded), Stopwatch()
         for subtype in list_subtypes(data):
             timed.images, timed.texts = [], []
-            start = time.perf_counter()
             name = f"sugar_crepe/{subtype}"
-            dataset = build_dataset(name, root=str(data), transform=transform, task="image_caption_selection")
-            loader = torch.utils.data.DataLoader(
-                dataset,
-                batch_size=BATCH,
-                num_workers=torch.get_num_threads(),
-                collate_fn=get_dataset_collate_fn(name),
-            )
-            scores = image_caption_selection.evaluate(timed, loader, tokenizer, "cpu", amp=False)
-            seconds += time.perf_counter() - start
+            with watch:
+                dataset = build_dataset(
+                    name, root=str(data), transform=transform, task="image_caption_selection"
+                )
+                loader = torch.utils.data.DataLoader(
+                    dataset,
+                    batch_size=batch_size,
+                    num_workers=workers,
+                    collate_fn=get_dataset_collate_fn(name),
+                )
+                scores = image_caption_selection.evaluate(timed, loader, tokenizer, "cpu", amp=False)
             images, texts = (
                 torch.nn.functional.normalize(torch.cat(vectors), dim=-1)
                 for vectors in (timed.images, timed.texts)
@@ -125,11 +149,12 @@ def run_clip_benchmark(data: Path, model: str, work: Path) -> list[dict[str, Any
             closest = (images[:, None] @ texts.view(len(images), 2, -1).mT)[:, 0].argmax(1)
             assert abs(float((closest == 0).float().mean()) - scores["text_acc"]) < 1e-6
             hits += (closest == 0).tolist()
-        runs.append(describe_run(keys, hits, seconds, timed.seconds, images=len(hits), texts=2 * len(hits)))
+        forward = timed.seconds, timed.processor_seconds
+        runs.append(describe_run(keys, hits, watch, forward, images=len(hits), texts=2 * len(hits)))
     return runs
 
 
-def run_mteb(data: Path, model: str, work: Path) -> list[dict[str, Any]]:
+def run_mteb(data: Path, model: str, work: Path, batch_size: int, workers: int) -> list[dict[str, Any]]:
     """Return the runs of MTEB, with its cache of results."""
     import datasets
     import mteb
@@ -155,34 +180,43 @@ def run_mteb(data: Path, model: str, work: Path) -> list[dict[str, Any]]:
     for _ in range(2):
         task.dataset, task.data_loaded = datasets.DatasetDict({"test": table}), True
         loaded.model = timed = TimedModel(clip)
-        start = time.perf_counter()
-        result = mteb.evaluate(
-            loaded,
-            task,
-            cache=cache,
-            encode_kwargs={"batch_size": BATCH, "show_progress_bar": False},
-            co2_tracker=False,
-            show_progress_bar=False,
-            prediction_folder=work / "predictions",
-        )
-        seconds = time.perf_counter() - start
+        with (watch := Stopwatch()):
+            result = mteb.evaluate(
+                loaded,
+                task,
+                cache=cache,
+                encode_kwargs={"batch_size": batch_size, "show_progress_bar": False},
+                co2_tracker=False,
+                show_progress_bar=False,
+                prediction_folder=work / "predictions",
+                num_proc=workers,
+            )
         (path,) = (work / "predictions").rglob("*.json")
         scores = torch.tensor(json.loads(path.read_text())["default"]["test"])[:, 0]
         hits = (scores.argmax(1) == 0).tolist()
         assert abs(sum(hits) / len(hits) - result.task_results[0].get_score()) < 1e-6
         counts = {name: sum(map(len, getattr(timed, name))) for name in ("images", "texts")}
-        runs.append(describe_run([key for key, _ in instances], hits, seconds, timed.seconds, **counts))
+        forward = timed.seconds, timed.processor_seconds
+        runs.append(describe_run([key for key, _ in instances], hits, watch, forward, **counts))
     return runs
 
 
 def describe_run(
-    keys: list[str], hits: list[bool], seconds: float, forward: float, *, images: int, texts: int
+    keys: list[str],
+    hits: list[bool],
+    watch: Stopwatch,
+    forward: tuple[float, float],
+    *,
+    images: int,
+    texts: int,
 ) -> dict[str, Any]:
-    """Return a run's verdicts and costs; ``forward`` is the number of seconds inside the two encoders."""
+    """Return a run's verdicts and costs; ``forward``: wall and processor seconds inside the two encoders."""
     return {
         "verdicts": dict(zip(keys, map(bool, hits), strict=True)),
-        "seconds": seconds,
-        "forward": forward,
+        "seconds": watch.seconds,
+        "processor_seconds": watch.processor_seconds,
+        "forward": forward[0],
+        "forward_processor_seconds": forward[1],
         "images": images,
         "texts": texts,
     }
@@ -198,14 +232,15 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("model")
     parser.add_argument("out", type=Path)
-    parser.add_argument("--threads", type=int, required=True)
+    for option in ("--threads", "--batch-size", "--workers"):
+        parser.add_argument(option, type=int, required=True)
     given = parser.parse_args()
     import torch
 
     torch.set_num_threads(given.threads)
     sys.path.insert(0, str(Path(__file__).parent))
     with tempfile.TemporaryDirectory() as work:
-        runs = PROGRAMS[given.program](given.data, given.model, Path(work))
+        runs = PROGRAMS[given.program](given.data, given.model, Path(work), given.batch_size, given.workers)
     given.out.write_text(json.dumps(runs))
 
 

@@ -1,27 +1,33 @@
-"""Other packages add backends by entry points: the template's package runs, and a broken one is named only when it is used."""
+"""Other packages add backends by entry points: a broken one is named only when it is used, and results depend on their code."""
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from commands import run_command
-from PIL import Image
-from small_releases import put
+import yaml
 
 from caramel import plugins
+from caramel.config.profiles import write_profile
+from caramel.config.schema import load_config
 from caramel.config.validate import list_named_plugins
-from caramel.errors import BackendError
+from caramel.errors import BackendError, ConfigError
+from caramel.models.specs import open_model
 from caramel.registry import BENCHMARKS, FAMILIES, JUDGES, METHODS, SCORERS, Registry
 from caramel.runtime.code_deps import compute_code_version
+from caramel.runtime.code_manifest import (
+    load_stages,
+    read_sums,
+    require_listed,
+    require_plugins_listed,
+    write_manifests,
+)
+from caramel.sources.images.judge_specs import load_judge
 
-TEMPLATE = Path(__file__).parents[1] / "docs" / "plugin_template"
+ROOT = Path(__file__).parents[1]
 BENCHMARK = """
 from caramel.interfaces.benchmark import Benchmark
 BENCHMARK = Benchmark("mine", "", lambda data, images: None, (), "")
@@ -52,83 +58,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         cache.cache_clear()
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the template's package, installed by pip."""
-    folder = tmp_path_factory.mktemp("plugin")
-    source = shutil.copytree(TEMPLATE, folder / "source")
-    words = ["install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--target"]
-    subprocess.run([sys.executable, "-m", "pip", *words, folder / "site", source], check=True)
-    return folder / "site"
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A folder with a small release of the template's benchmark."""
-    colors = ("red", "blue", "green", "black")
-    rows = [
-        {
-            "image": f"{n % 8}.png",
-            "subset": "swap",
-            "caption": f"A {colors[n % 4]} car beside cup number {n}.",
-            "negative_caption": f"Cup number {n} beside a {colors[(n + 1) % 4]} car.",
-        }
-        for n in range(24)
-    ]
-    put(tmp_path / "data/my_pairs/pairs.csv", rows)
-    (tmp_path / "data/my_pairs/images").mkdir()
-    for n in range(8):
-        pixels = np.random.default_rng(n).integers(0, 255, (32, 32, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(tmp_path / f"data/my_pairs/images/{n}.png")
-    return tmp_path
-
-
-def test_the_templates_benchmark_is_scored_by_its_scorer_and_audited_without_an_edit_of_caramel(
-    installed: Path, project: Path
-) -> None:
-    environment = {"PYTHONPATH": str(installed)}
-    words = [
-        "--model",
-        "blind:first_word",
-        "--benchmark",
-        "my_pairs",
-        "--data",
-        "data",
-        "--n-bootstrap",
-        "100",
-    ]
-    done = run_command(project, "eval", *words, "--out", "out", environment=environment)
-    assert done.returncode == 0, done.stderr
-    used = json.loads((project / "out/plugins.json").read_text())
-    assert [len(entry.pop("code")) for entry in used] == [64, 64]
-    package = {"package": "caramel-pairs", "version": "1.0"}
-    assert used == [
-        {"type": "benchmark", "name": "my_pairs", **package},
-        {"type": "scorer", "name": "first_word", **package},
-    ]
-    words = ["data/my_pairs", "--format", "my_pairs", "--scorer", "first_word", "--scorer", "length"]
-    done = run_command(project, "audit", *words, "--out", "audit", environment=environment)
-    assert done.returncode == 0, done.stderr
-    audit = json.loads((project / "audit/audit.json").read_text())
-    assert audit["rows"] == 24
-    assert audit["scorers"]["first_word"]["overall"]["micro"] == 1.0
-    assert [(entry["type"], entry["name"]) for entry in audit["plugins"]] == [
-        ("scorer", "first_word"),
-        ("benchmark", "my_pairs"),
-    ]
-
-
-def test_commands_list_the_templates_backends_and_their_package(installed: Path, tmp_path: Path) -> None:
-    environment = {"PYTHONPATH": str(installed)}
-    done = run_command(tmp_path, "benchmarks", environment=environment)
-    assert done.stdout.splitlines()[-1].split() == ["my_pairs", "of", "package", "caramel-pairs", "1.0"]
-    assert "first_word" in run_command(tmp_path, "audit", "--help", environment=environment).stdout
-    assert (
-        "my_pairs/pairs.csv"
-        in run_command(tmp_path, "benchmarks", "my_pairs", environment=environment).stdout
-    )
-
-
 def test_a_plugin_is_listed_and_its_module_is_not_imported_before_its_name_is_used(install: Install) -> None:
     install("pack_lazy", "mine = pack_lazy:BENCHMARK", BENCHMARK)
     assert "mine" in BENCHMARKS
@@ -149,6 +78,11 @@ def test_a_plugin_is_listed_and_its_module_is_not_imported_before_its_name_is_us
         ("mine = pack_bad:NOTHING", BENCHMARK, "AttributeError: module 'pack_bad' has no attribute"),
         ("mine = pack_bad:OTHER", BENCHMARK, "has the name 'other', which must be that of its entry point"),
         ("mine = pack_bad:BENCHMARK", "BENCHMARK = 3", "is a int, not a Benchmark"),
+        (
+            "mine = pack_bad:BENCHMARK",
+            BENCHMARK.replace("lambda data, images: None", "None"),
+            "lacks a function: reader",
+        ),
     ],
 )
 def test_a_broken_plugin_is_an_error_with_package_and_entry_point_and_only_where_it_is_used(
@@ -162,10 +96,40 @@ def test_a_broken_plugin_is_an_error_with_package_and_entry_point_and_only_where
     assert f"package pack_bad 1.5 (entry point {entry})" in str(stopped.value)
 
 
-def test_a_judge_must_be_a_function(install: Install) -> None:
+FAMILY = """
+from caramel.interfaces.model import Family
+class Model:
+    name = "mine"
+    @property
+    def identity(self):
+        raise AssertionError("it is slow to compute")
+    def encode_images(self, images, batch_size): ...
+FAMILY = Family("mine", FORM, "", "", load=lambda target, **settings: Model(), missing=lambda target: [])
+"""
+
+
+def test_a_family_whose_model_lacks_a_method_is_an_error_when_the_model_is_loaded(install: Install) -> None:
+    install(
+        "pack_model", "mine = pack_model:FAMILY", FAMILY.replace("FORM", "'dual'"), group="model_families"
+    )
+    assert FAMILIES["mine"].form == "dual"
+    with pytest.raises(BackendError, match=r"package pack_model 1\.5 .* gives a Model without encode_texts"):
+        open_model("mine:target", "cpu", "fp32")
+
+
+def test_a_family_of_an_unknown_form_is_an_error(install: Install) -> None:
+    install("pack_form", "mine = pack_form:FAMILY", FAMILY.replace("FORM", "'duel'"), group="model_families")
+    with pytest.raises(BackendError, match=r"has the form 'duel', not one of dual, text, matcher"):
+        FAMILIES["mine"]
+
+
+def test_a_judge_must_be_a_function_that_gives_a_judge(install: Install) -> None:
     install("pack_judge", "mine = pack_judge:JUDGE", "JUDGE = 3", group="judges")
     with pytest.raises(BackendError, match="is a int, not a function"):
         JUDGES["mine"]
+    install("pack_none", "yours = pack_none:JUDGE", "def JUDGE(**settings): ...", group="judges")
+    with pytest.raises(BackendError, match=r"gives a NoneType without score_match, is_ambiguous, name"):
+        load_judge("yours", checkpoint="", device="cpu", allow_unmentioned_objects=False)
 
 
 def test_a_name_that_caramel_has_is_refused_with_both_packages_where_it_is_used(install: Install) -> None:
@@ -211,19 +175,52 @@ def test_embeddings_of_a_model_depend_on_the_plugin_of_its_own_family_alone(inst
 def test_the_plugins_that_params_name_are_known_to_a_stage(
     install: Install, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from caramel.config.schema import load_config
-
-    monkeypatch.chdir(TEMPLATE.parents[1])
+    monkeypatch.chdir(ROOT)
     config = load_config()
     assert list_named_plugins(config) == []
     install("pack_named", "mine = pack_named:SCORER", "", group="scorers")
     scores = config.scores.model_copy(update={"scorers": (*config.scores.scorers, "mine")})
     named = list_named_plugins(config.model_copy(update={"scores": scores}))
     assert plugins.format_plugins(named) == "scorer mine: pack_named 1.5"
+    crepe = config.crepe.model_copy(update={"models": ("label=blind:mine",)})
+    assert list_named_plugins(config.model_copy(update={"crepe": crepe})) == named
+
+
+def test_a_stage_that_can_use_a_named_plugin_lists_its_code_and_does_not_run_after_an_edit(
+    install: Install, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    for name in ("params", "pipelines"):
+        shutil.copytree(ROOT / name, project / name, ignore=shutil.ignore_patterns("crepe"))
+    graph = load_stages(ROOT)
+    stages = {name: graph[name] for name in ("scenes", "scores")}
+    (project / "dvc.yaml").write_text(yaml.safe_dump({"stages": stages}))
+    write_profile("smoke", {}, project)
+    install("pack_other", "other = pack_other:SCORER", "SCORER = 1\n", group="scorers")
+    file = install("pack_used", "mine = pack_used:SCORER", "SCORER = 1\n", group="scorers")
+    write_manifests(project)
+    unnamed = read_sums(project / "code/scores.txt")
+    write_profile("smoke", {"scores.scorers": "[length, mine]"}, project)
+    named = list_named_plugins(load_config(project / "params.yaml"))
+    with pytest.raises(
+        ConfigError, match=r"(?s)code/scores.txt does not .*plugin scorer mine.*caramel upgrade"
+    ):
+        require_plugins_listed("scores", named, project)
+    assert write_manifests(project) == ["scores"]
+    listed = read_sums(project / "code/scores.txt")
+    assert listed == unnamed | {"plugin scorer mine": SCORERS.plugins["mine"].hash_code()}
+    require_plugins_listed("scores", named, project)
+    require_listed("scores", project)
+    file.write_text("SCORER = 2\n")
+    with pytest.raises(ConfigError, match="plugin scorer mine"):
+        require_plugins_listed("scores", named, project)
+    require_plugins_listed("scenes", named, project)  # it cannot use a scorer
+    assert write_manifests(project) == ["scores"]
+    require_plugins_listed("scores", named, project)
 
 
 @pytest.mark.parametrize("table", [BENCHMARKS, FAMILIES, JUDGES, METHODS, SCORERS])
 def test_every_type_that_the_docs_name_can_be_added_to(table: Registry[object]) -> None:
-    text = (TEMPLATE.parent / "plugins.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
     assert f"`{table.group}`" in text
-    assert not table.form or table.form.partition(":")[2] in text
+    assert not table.contract.form or table.contract.form.partition(":")[2] in text

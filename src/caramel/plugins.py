@@ -13,8 +13,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib.util
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -26,6 +26,22 @@ if TYPE_CHECKING:
 
 PLUGINS_TAG = "plugins"  # tag of MLflow runs whose results depend on plugins: see ``format_plugins``
 PLUGINS_VARIABLE = "CARAMEL_PLUGINS"  # environment variable with the tag of all runs of a stage
+
+
+@dataclass(frozen=True)
+class Contract:
+    """What the backends of a type must be; checked for those of other packages.
+
+    Attributes:
+        form: ``module:class`` of a backend; "" for a function.
+        functions: its attributes that must be functions.
+        protocols: attribute ``form`` of a backend ("" if it has none) -> ``module:class`` of the protocol of what its
+            function ``load``, or the backend itself, returns; empty: not checked.
+    """
+
+    form: str = ""
+    functions: tuple[str, ...] = ()
+    protocols: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -48,30 +64,40 @@ class Plugin:
     def __str__(self) -> str:
         return f"{self.package} {self.version}"
 
-    def load(self, form: str) -> object:
-        """Import and return the backend.
-
-        Args:
-            form: ``module:class`` of what it must be; "" for a function.
+    def load(self, contract: Contract) -> object:
+        """Import and return the backend. What it returns when it is used is checked then.
 
         Raises:
-            BackendError: the package cannot be imported, or the object is missing or of another form or name.
+            BackendError: the package cannot be imported, or the object is missing, of another form or name, or lacks
+                a function.
         """
         try:
             backend = import_object(self.target)
         except Exception as error:  # the import runs code of others, which may raise anything
-            raise self._build_error(f"cannot be imported: {type(error).__name__}: {error}") from error
-        if form:
-            expected = import_object(form)
-            if not isinstance(backend, expected):
-                raise self._build_error(f"is a {type(backend).__name__}, not a {expected.__name__} of {form}")
-            if (name := getattr(backend, "name", None)) != self.name:
-                raise self._build_error(f"has the name {name!r}, which must be that of its entry point")
-        elif not callable(backend):
-            raise self._build_error(f"is a {type(backend).__name__}, not a function")
-        return backend
+            raise self.build_error(f"cannot be imported: {type(error).__name__}: {error}") from error
+        if not contract.form:
+            if not callable(backend):
+                raise self.build_error(f"is a {type(backend).__name__}, not a function")
+            return CheckedFunction(self, backend, contract.protocols[""])
+        expected = import_object(contract.form)
+        if not isinstance(backend, expected):
+            raise self.build_error(
+                f"is a {type(backend).__name__}, not a {expected.__name__} of {contract.form}"
+            )
+        if (name := getattr(backend, "name", None)) != self.name:
+            raise self.build_error(f"has the name {name!r}, which must be that of its entry point")
+        if lacking := [name for name in contract.functions if not callable(getattr(backend, name))]:
+            raise self.build_error(f"lacks a function: {', '.join(lacking)}")
+        if not contract.protocols:
+            return backend
+        if backend.form not in contract.protocols:
+            raise self.build_error(
+                f"has the form {backend.form!r}, not one of {', '.join(contract.protocols)}"
+            )
+        return replace(backend, load=CheckedFunction(self, backend.load, contract.protocols[backend.form]))
 
-    def _build_error(self, problem: str) -> BackendError:
+    def build_error(self, problem: str) -> BackendError:
+        """Return an error that names the package and the entry point; ``problem`` is its predicate."""
         return BackendError(
             f"The {self.backend_type} {self.name!r} of package {self} (entry point {self.name} = {self.target}) {problem}. "
             f"Correct or update that package, or remove it: pip uninstall {self.package}."
@@ -92,6 +118,41 @@ class Plugin:
         for name, path in sorted(files):
             digest.update(f"\0{name}\0".encode() + path.read_bytes())
         return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class CheckedFunction:
+    """A function of a plugin that builds a model or a judge, and raises a BackendError if that lacks a method.
+
+    Attributes:
+        plugin: whose function it is.
+        build: the function.
+        protocol: ``module:class`` of the protocol of what it returns.
+    """
+
+    plugin: Plugin
+    build: Callable[..., Any]
+    protocol: str
+
+    def __call__(self, *args: Any, **settings: Any) -> Any:
+        """Return what the function builds."""
+        built = self.build(*args, **settings)
+        lacking = [name for name in list_members(import_object(self.protocol)) if not has_member(built, name)]
+        if lacking:
+            raise self.plugin.build_error(
+                f"gives a {type(built).__name__} without {', '.join(lacking)}, unlike {self.protocol}"
+            )
+        return built
+
+
+def list_members(protocol: type) -> list[str]:
+    """Return the names of a protocol's attributes and methods."""
+    return [name for name in {**vars(protocol), **protocol.__annotations__} if not name.startswith("_")]
+
+
+def has_member(built: object, name: str) -> bool:
+    """Return whether an object has an attribute; a property is not computed."""
+    return hasattr(type(built), name) or hasattr(built, name)
 
 
 def import_object(target: str) -> Any:

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from caramel.errors import BackendError
-from caramel.plugins import Plugin, find_plugins, import_object
+from caramel.plugins import Contract, Plugin, find_plugins, import_object
 
 if TYPE_CHECKING:  # listing names needs no types, and so none of their imports
     from caramel.interfaces.benchmark import Benchmark
@@ -44,14 +44,14 @@ class Registry(Generic[Entry_co]):
         check: "module:function" that returns the reasons why the backend of a spec, ``NAME:TARGET``, cannot
             be loaded, without loading it; "" for a type that is named without a target.
         group: group of the entry points of other packages; "" for a type that they cannot add to.
-        form: "module:class" of its entries, for those of other packages; "" for functions.
+        contract: what those of other packages must be.
     """
 
     name: str
     targets: Mapping[str, str]
     check: str = ""
     group: str = ""
-    form: str = ""
+    contract: Contract = field(default_factory=Contract)
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names in order, first caramel's own. Nothing is imported."""
@@ -66,7 +66,7 @@ class Registry(Generic[Entry_co]):
         """Return the backend of that name; errors as in ``get_target`` and ``Plugin.load``."""
         target = self.get_target(name)
         plugin = self.plugins.get(name)
-        return cast("Entry_co", plugin.load(self.form) if plugin else import_object(target))
+        return cast("Entry_co", plugin.load(self.contract) if plugin else import_object(target))
 
     @property
     def plugins(self) -> Mapping[str, Plugin]:
@@ -156,7 +156,7 @@ SCORERS: Registry[ScorerSpec] = Registry(
     },
     check="caramel.blind.scorer_specs:missing_scorer",
     group="caramel.scorers",
-    form="caramel.interfaces.scorer:ScorerSpec",
+    contract=Contract("caramel.interfaces.scorer:ScorerSpec", ("load",)),
 )
 
 GENERATORS: Registry[Trainer[GeneratorConfig]] = Registry(
@@ -223,6 +223,7 @@ JUDGES: Registry[JudgeFactory] = Registry(
     },
     check="caramel.sources.images.judge_specs:list_judge_problems",
     group="caramel.judges",
+    contract=Contract(protocols={"": "caramel.interfaces.judge:Judge"}),
 )
 
 BENCHMARKS: Registry[Benchmark] = Registry(
@@ -268,7 +269,7 @@ BENCHMARKS: Registry[Benchmark] = Registry(
         "negbench_retrieval": "caramel.benchmarks.readers.negbench:NEGBENCH_RETRIEVAL",
     },
     group="caramel.benchmarks",
-    form="caramel.interfaces.benchmark:Benchmark",
+    contract=Contract("caramel.interfaces.benchmark:Benchmark", ("reader",)),
 )
 
 BLIND = "blind"  # the family whose targets are scorers
@@ -293,7 +294,17 @@ FAMILIES: Registry[Family] = Registry(
     },
     check="caramel.models.specs:missing_of",
     group="caramel.model_families",
-    form="caramel.interfaces.model:Family",
+    contract=Contract(
+        "caramel.interfaces.model:Family",
+        ("load", "missing"),
+        {
+            "dual": "caramel.interfaces.model:DualEncoder",
+            "text": "caramel.interfaces.model:TextEncoder",
+            "matcher": "caramel.interfaces.model:Matcher",
+            "chooser": "caramel.interfaces.model:Chooser",
+            "blind": "caramel.interfaces.model:BlindModel",
+        },
+    ),
 )
 
 BASES: Registry[Trainer[BaseConfig]] = Registry(
@@ -328,5 +339,5 @@ METHODS: Registry[Method] = Registry(
         "cs_clip": "caramel.training.methods.cs_clip:METHOD",
     },
     group="caramel.methods",
-    form="caramel.interfaces.method:Method",
+    contract=Contract("caramel.interfaces.method:Method", ("loss",)),
 )

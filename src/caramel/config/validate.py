@@ -300,13 +300,15 @@ def is_there(name: str) -> bool:
 def list_named_plugins(config: Config) -> list[Plugin]:
     """Return the backends of other packages that the params name."""
     images, evaluate, select = config.filter_images, config.evaluate, config.select_negatives
+    tuned = config.finetune_sugarcrepe_pp
     judges = (images.judge, images.ambiguity, images.second_judge, config.synthesize.grid_judge)
-    models = [spec.partition("=")[2] if _LABELLED.match(spec) else spec for spec in evaluate.models]
+    specs = [*evaluate.models, *config.crepe.models, *(tuned.models if tuned else ())]
+    models = [spec.partition("=")[2] if _LABELLED.match(spec) else spec for spec in specs]
     models += [select.similarity] if select and select.similarity else []
     scorers = [*config.scores.scorers, *config.refine.scorers, *(select.scorers if select else ())]
     scorers += [spec.removeprefix(f"{BLIND}:") for spec in models if spec.startswith(f"{BLIND}:")]
     return [
-        *METHODS.select_plugins(config.finetune.variants),
+        *METHODS.select_plugins([*config.finetune.variants, *([tuned.method] if tuned else [])]),
         *JUDGES.select_plugins(spec.partition(":")[0] for spec in judges if spec),
         *SCORERS.select_plugins(spec.partition(":")[0] for spec in scorers),
         *FAMILIES.select_plugins(spec.partition(":")[0] for spec in models),

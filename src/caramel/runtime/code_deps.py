@@ -49,17 +49,23 @@ REGISTRY = "registry"  # module whose tables name backends
 Tables = Mapping[str, Registry[object]]  # name of the variable in the registry -> its table
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Package:
-    """Sources of a package, the tables of its registry, and its infrastructure."""
+    """Sources of a package, the tables of its registry, and its infrastructure. They are read once in each process."""
 
     name: str
     folder: Path  # folder of the package itself
     tables: Tables
     infrastructure: frozenset[str] = field(default=frozenset())  # modules and packages, relative
+    files: dict[str, Path | None] = field(default_factory=dict, init=False)  # of modules, as they are found
 
     def find_file(self, module: str) -> Path | None:
         """Return the file of a module of the package, or None if it does not exist."""
+        if module not in self.files:
+            self.files[module] = self._locate_file(module)
+        return self.files[module]
+
+    def _locate_file(self, module: str) -> Path | None:
         if module.split(".")[0] != self.name:
             return None
         path = self.folder.joinpath(*module.split(".")[1:])
@@ -119,7 +125,7 @@ def _find_names(starts: Iterable[Path], package: Package, only: Mapping[str, str
     names: set[str] = set()
     open_ = list(starts)
     while open_:
-        new = {*_iter_imports(open_.pop(), package, only)} - names
+        new = _list_imports(open_.pop(), package, tuple(only.items())) - names
         names |= new
         files = map(package.find_file, filter(package.is_tracked, new))
         open_ += [file for file in files if file is not None]
@@ -186,6 +192,12 @@ def _split_dotted_name(node: ast.expr) -> list[str]:
         parts.append(node.attr)
         node = node.value
     return [node.id if isinstance(node, ast.Name) else "", *reversed(parts)]
+
+
+@functools.cache
+def _list_imports(file: Path, package: Package, only: tuple[tuple[str, str], ...]) -> frozenset[str]:
+    """Return the names that ``_iter_imports`` yields: for all scripts that reach a file, they are the same."""
+    return frozenset(_iter_imports(file, package, dict(only)))
 
 
 def _iter_imports(file: Path, package: Package, only: Mapping[str, str]) -> Iterator[str]:

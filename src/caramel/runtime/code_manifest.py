@@ -3,7 +3,8 @@
 In ``dvc.yaml`` a stage depends on its script and on ``code/STAGE.txt``. That file has one line for each
 source file that the script reaches: its SHA-256 and its name, as in SHA256SUMS. An edit of a source therefore
 reruns exactly the stages that reach it, and the graph stays short enough to read. A stage whose list is out
-of date does not run.
+of date does not run. If the params name a backend of another package which the script can use, the list also has a
+line with that backend's hash (``Plugin.hash_code``).
 
 Projects of ``caramel new`` hold no sources of caramel. Their files list the sources of the installed package,
 and `caramel upgrade` writes them.
@@ -12,7 +13,7 @@ and `caramel upgrade` writes them.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from caramel.errors import ConfigError, DataError, format_items
 from caramel.io.files import compute_file_hash, write_text
 from caramel.io.regular_files import read_plain_text
 from caramel.io.safe_yaml import read_yaml
-from caramel.runtime.code_deps import CARAMEL, Package, find_dependencies
+from caramel.plugins import Plugin
+from caramel.runtime.code_deps import CARAMEL, Package, find_dependencies, find_reached_plugins
 
 CODE = "code"
+PLUGIN = "plugin "  # how the name of a plugin begins in a list
 GRAPHS = ("", "pipelines/crepe")  # folders of a project with a dvc.yaml: the benchmark's, and CREPE's
 LISTED = ("deps", "outs", "metrics", "plots")  # keys of a stage that are lists
 
@@ -41,6 +44,30 @@ def hash_sources(script: Path, package: Package = CARAMEL) -> dict[str, str]:
     return {
         file.relative_to(package.folder.parent).as_posix(): compute_file_hash(file) for file in sorted(files)
     }
+
+
+def hash_plugins(script: Path, named: Iterable[Plugin], package: Package = CARAMEL) -> dict[str, str]:
+    """Return name -> hash of the plugins that a stage's script can use, among those that the params name."""
+    named = set(named)
+    return {
+        f"{PLUGIN}{plugin.backend_type} {plugin.name}": plugin.hash_code()
+        for plugin in (find_reached_plugins([script], package) if named else ())
+        if plugin in named
+    }
+
+
+def list_params_plugins(root: Path, package: Package = CARAMEL) -> list[Plugin]:
+    """Return the plugins that a project's params name; the params are read only if a plugin is installed.
+
+    Raises:
+        ConfigError: the params are missing or broken.
+    """
+    if not any(table.plugins for table in package.tables.values()):
+        return []
+    from caramel.config.schema import load_config
+    from caramel.config.validate import list_named_plugins
+
+    return list_named_plugins(load_config(root / "params.yaml"))
 
 
 def data_beside(module: Path) -> set[Path]:
@@ -138,10 +165,19 @@ def hash_stage_sources(
     """Return the correct content of each file in ``code/``, by stage, for the stages that depend on one.
 
     Raises:
+        ConfigError: a plugin is installed, and the params are missing or broken.
         DataError: a script is missing or broken.
     """
-    names = [name for name, stage in graph.items() if f"{CODE}/{name}.txt" in stage.get("deps", ())]
-    return {name: hash_sources(find_script(graph[name], root), package) for name in names}
+    named = list_params_plugins(root, package)
+    scripts = {
+        name: find_script(stage, root)
+        for name, stage in graph.items()
+        if f"{CODE}/{name}.txt" in stage.get("deps", ())
+    }
+    return {
+        name: hash_sources(script, package) | hash_plugins(script, named, package)
+        for name, script in scripts.items()
+    }
 
 
 def write_manifests(root: Path, package: Package = CARAMEL) -> list[str]:
@@ -176,7 +212,7 @@ def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
         DataError: the file is broken.
     """
     sums = read_sums(root / CODE / f"{stage}.txt")
-    files = {name: package.folder.parent / name for name in sums}
+    files = {name: package.folder.parent / name for name in sums if not name.startswith(PLUGIN)}
     other = [
         name for name, file in files.items() if not file.is_file() or compute_file_hash(file) != sums[name]
     ]
@@ -191,6 +227,32 @@ def require_listed(stage: str, root: Path, package: Package = CARAMEL) -> None:
         f"The installed caramel is not the one that {CODE}/{stage}.txt lists; other sources:\n{format_items(other)}\n"
         f"Run `caramel upgrade`, which says what will be run again, or install the version of requirements.txt."
     )
+
+
+def require_plugins_listed(
+    stage: str, named: Iterable[Plugin], root: Path, package: Package = CARAMEL
+) -> None:
+    """Raise if a plugin that the params name, and that a stage can use, is not the one listed in ``code/``.
+
+    A stage without a file passes.
+
+    Raises:
+        ConfigError: a plugin has other code, or is not listed.
+        DataError: the file is broken.
+    """
+    path = root / CODE / f"{stage}.txt"
+    if not (named := list(named)) or not path.exists():
+        return
+    sums = read_sums(path)
+    script = find_script(load_all_stages(root)[stage], root)
+    if other := [
+        name for name, digest in hash_plugins(script, named, package).items() if sums.get(name) != digest
+    ]:
+        cure = "make graph" if holds_sources(root, package) else "caramel upgrade"
+        raise ConfigError(
+            f"{CODE}/{stage}.txt does not list these plugins with the code that is installed:\n{format_items(other)}\n"
+            f"Run `{cure}`, then `dvc repro` again: it repeats the stages that can use them."
+        )
 
 
 def main() -> None:

@@ -90,8 +90,10 @@ def run_stage(
         )  # first, because after an upgrade the params may lack new keys
         config = load_config()
         check_names(config)
-        if plugins := format_plugins(list_named_plugins(config)):
-            os.environ[PLUGINS_VARIABLE] = plugins  # the tracked runs of the stage name them
+        plugins = list_named_plugins(config)
+        code_manifest.require_plugins_listed(name, plugins, Path())
+        if plugins:
+            os.environ[PLUGINS_VARIABLE] = format_plugins(plugins)  # the tracked runs of the stage name them
         require_writable(list_output_folders(config))
         require_server()
         if config.run.executor == "ray":

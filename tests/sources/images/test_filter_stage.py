@@ -2,14 +2,13 @@
 
 import importlib.util
 import json
-import shutil
 from pathlib import Path
 
 import pandas as pd
 import pytest
 from annotated import decided
 from annotation_tasks import list_keys
-from stored_images import stored
+from filter_inputs import write_filter_inputs
 
 from caramel import cli
 from caramel.annotation.content import hash_candidates, hash_judged
@@ -21,7 +20,7 @@ from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.decisions import DECISIONS
 from caramel.schemas.images import IMAGES
-from caramel.schemas.io import build_frame, read_table, write_table
+from caramel.schemas.io import read_table, write_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
 
@@ -31,26 +30,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.fixture
 def run(world, files, clip_folder, tmp_path, monkeypatch):
     """Return a function that runs a stage on the small world, all of whose images are of the val split."""
-    source, written = world
-    negatives = written.negatives.drop_duplicates("pair_id").head(20)
-    drawn = dict(zip(negatives["negative_id"], files.values(), strict=False))
-    candidates = [
-        {"negative_id": name, "image_id": name, "candidate": 0, "seed": 1, "generator": "g", "prompt": "p"}
-        for name in drawn
-    ]
-    size = {"width": 48, "height": 48, "source": "world", "split": "val"}
-    for stage, images in (("scenes", files), ("synthesize", drawn)):
-        rows = [{"image_id": name, "data": data, **size} for name, data in images.items()]
-        stored(tmp_path / "data" / stage / "images.parquet", rows)
-    pairs = source.pairs.assign(split="val")
-    for table, rows, path in (
-        (PAIRS, pairs, "refine/pairs"),
-        (NEGATIVES, written.negatives, "refine/negatives"),
-        (CANDIDATES, candidates, "synthesize/candidates"),
-    ):
-        write_table(table, build_frame(table, rows), tmp_path / "data" / f"{path}.parquet")
-    shutil.copytree(clip_folder, tmp_path / "data" / "base")
-    shutil.copytree(ROOT / "params", tmp_path / "params")
+    write_filter_inputs(world, files, clip_folder, tmp_path)
     write_profile("files", {}, tmp_path)
     monkeypatch.chdir(tmp_path)
 

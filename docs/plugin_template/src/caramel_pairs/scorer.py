@@ -19,8 +19,10 @@ def score_first_words(
     """Return the share of the other folds' true captions that begin with the same word; (n,) and (n,), in [0, 1]."""
     scores = np.zeros((2, len(positives)))
     for fold in group_folds(cv):
-        first_words = Counter(positives[row].split()[0].lower() for row in np.flatnonzero(fold.train))
-        for row in np.flatnonzero(fold.test):
+        first_words = Counter(
+            positives[row].split()[0].lower() for row in np.flatnonzero(fold.train).tolist()
+        )
+        for row in np.flatnonzero(fold.test).tolist():
             for side, text in enumerate((positives[row], negatives[row])):
                 scores[side, row] = first_words[text.split()[0].lower()] / first_words.total()
     return scores[0], scores[1]
