@@ -1,4 +1,4 @@
-"""Score pairs by BLIP's and BLIP-2's image-text contrastive (ITC) projections: a cosine, without the matching head.
+"""Score pairs by ALBEF's, BLIP's and BLIP-2's image-text contrastive (ITC) projections: a cosine, without the matching head.
 
 This is how SugarCrepe++ scores them (github.com/Sri-Harsha/scpp, VLMs/test_BLIP.py and test_BLIP2.py, on
 LAVIS's feature extractors). The image token is BLIP's class token, or **the first** of BLIP-2's 32 queries.
@@ -21,6 +21,7 @@ import numpy as np
 from caramel.interfaces.model import Embeddings, Family, Floats, Identity, Index
 from caramel.models.batching import run_in_batches
 from caramel.models.devices import resolve_precision, use_precision
+from caramel.models.transformers.albef_files import find_albef_file, list_albef_problems
 from caramel.models.transformers.matching_architectures import ARCHITECTURES, get_text_config
 from caramel.models.transformers.text_normalization import BLIP, MOST_WORDS, clean_texts
 from caramel.models.transformers.transformers_dual import (
@@ -87,7 +88,16 @@ def _project_blip2_text(model: Any, inputs: Inputs) -> Any:
     return model.text_projection(hidden[:, 0])
 
 
+def _project_albef_image(model: Any, pixels: Any) -> Any:
+    return model.vision_proj(model.visual_encoder(pixels)[:, :1])
+
+
+def _project_albef_text(model: Any, inputs: Inputs) -> Any:
+    return model.text_proj(model.encode_text(inputs["input_ids"])[:, 0])
+
+
 PROJECTIONS: Mapping[str, _Projections] = {
+    "albef": _Projections(_project_albef_image, _project_albef_text),
     "blip": _Projections(_project_blip_image, _project_blip_text),
     "blip-2": _Projections(_project_blip2_image, _project_blip2_text),
 }
@@ -236,11 +246,14 @@ def _load_model(
     """
     import transformers
 
-    model_class = getattr(transformers, ARCHITECTURES[check_type(target, MODEL_TYPES[family])].model)
-
     def create_model(*parts: Any) -> Any:
         return form(ContrastiveProjections(*parts, family=family))
 
+    if family == "itc" and find_albef_file(target):
+        from caramel.models.transformers.albef import load_albef
+
+        return load_albef(create_model, target, device=device, precision=precision, name=name)
+    model_class = getattr(transformers, ARCHITECTURES[check_type(target, MODEL_TYPES[family])].model)
     return load_with_processors(
         create_model, model_class, target, device=device, precision=precision, name=name
     )
@@ -248,14 +261,15 @@ def _load_model(
 
 def _list_problems(family: str, target: str) -> list[str]:
     """Return the reasons why the model cannot be loaded, without loading it."""
-    return list_checkpoint_problems(target, types=MODEL_TYPES[family])
+    problems = list_albef_problems(target) if family == "itc" else None
+    return list_checkpoint_problems(target, types=MODEL_TYPES[family]) if problems is None else problems
 
 
 ITC = Family(
     "itc",
     "dual",
     "FOLDER",
-    "contrastive heads: BLIP, BLIP-2 (first query)",
+    "contrastive heads: ALBEF, BLIP, BLIP-2 (first query)",
     load=partial(_load_model, FirstTokenEncoder, "itc"),
     missing=partial(_list_problems, "itc"),
 )

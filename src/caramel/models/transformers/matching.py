@@ -1,9 +1,9 @@
-"""Score an image and a text together by matching heads of transformers: BLIP, BLIP-2 and ViLT.
+"""Score an image and a text together by matching heads: ALBEF, BLIP, BLIP-2 and ViLT.
 
-The score is a logit. BLIP's and BLIP-2's heads have two, for match and no match; the score is their
+The score is a logit. ALBEF's, BLIP's and BLIP-2's heads have two, for match and no match; the score is their
 difference, which is log(p / (1 − p)) of P(match) = softmax(…)[1]. ViLT's ranking head has one. The score
 orders pairs as P(match) does, but it does not round to 1, and so to a tie, when the head is certain. The
-differences between the three models are in ``matching_architectures``. Captions are normalised as in BLIP's
+differences between the models are in ``matching_architectures``. Captions are normalised as in BLIP's
 training (``text_normalization``).
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from caramel.interfaces.model import Family, Floats, Identity, Index
+from caramel.models.transformers.albef_files import find_albef_file, list_albef_problems
 from caramel.models.transformers.matching_architectures import ARCHITECTURES
 from caramel.models.transformers.pair_passes import PairPasses
 from caramel.models.transformers.text_normalization import select_cleaning
@@ -85,6 +86,10 @@ def load_itm(target: str, *, device: str, precision: str, name: str) -> Matching
     """
     import transformers
 
+    if find_albef_file(target):
+        from caramel.models.transformers.albef import load_albef
+
+        return load_albef(MatchingHead, target, device=device, precision=precision, name=name)
     type_name = check_type(target, MODEL_TYPES["itm"])
     model = getattr(transformers, ARCHITECTURES[type_name].model)
     return load_with_processors(MatchingHead, model, target, device=device, precision=precision, name=name)
@@ -92,14 +97,15 @@ def load_itm(target: str, *, device: str, precision: str, name: str) -> Matching
 
 def list_itm_problems(target: str) -> list[str]:
     """Return the reasons why the model cannot be loaded, without loading it."""
-    return list_checkpoint_problems(target, types=MODEL_TYPES["itm"])
+    problems = list_albef_problems(target)
+    return list_checkpoint_problems(target, types=MODEL_TYPES["itm"]) if problems is None else problems
 
 
 ITM = Family(
     "itm",
     "matcher",
     "FOLDER",
-    "matching heads: BLIP, BLIP-2, ViLT",
+    "matching heads: ALBEF, BLIP, BLIP-2, ViLT",
     load=load_itm,
     missing=list_itm_problems,
 )

@@ -1,4 +1,4 @@
-"""Define how BLIP, BLIP-2 and ViLT look at an image and a text, in steps, so that each image is encoded once.
+"""Define how ALBEF, BLIP, BLIP-2 and ViLT look at an image and a text, in steps, so that each image is encoded once.
 
 - BLIP's text encoder starts with [ENC] when it attends to an image, as in its training (Li et al. 2022, and
   LAVIS); transformers leaves [CLS] there.
@@ -24,7 +24,7 @@ class Architecture:
     """The differences between the models.
 
     Attributes:
-        model: name of the class in transformers.
+        model: name of the class, of transformers except for ALBEF (``albef``).
         image_tokens: (model, pixel_values) -> (n, tokens, d): the image's tokens for the pass with a text.
         hidden: (model, inputs) -> input of the last step. inputs: places (n, tokens, d), places_mask,
             input_ids and attention_mask.
@@ -108,6 +108,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         "BlipForImageTextRetrieval",
         encode_vision,
         lambda model, inputs: run_blip_text(model, inputs).last_hidden_state[:, 0],
+        lambda model, hidden: _compute_match_logit(model.itm_head(hidden)),
+    ),
+    "albef": Architecture(
+        "Albef",
+        lambda model, pixels: model.visual_encoder(pixels),
+        lambda model, inputs: model.encode_pair(inputs["input_ids"], inputs["places"])[:, 0],
         lambda model, hidden: _compute_match_logit(model.itm_head(hidden)),
     ),
     "blip-2": Architecture(

@@ -7,7 +7,7 @@ would get other tokens. The first two normalisations are open_clip's functions o
 
     lower         CLIP with a vocabulary of its kind. SigLIP 2, too: its authors lower-case, and keep punctuation
     canonicalize  SigLIP: without punctuation, as transformers' tokenizer has it as well
-    blip          BLIP and BLIP-2, by any of their heads: LAVIS's ``blip_caption`` (lower case, without the
+    blip          ALBEF, BLIP and BLIP-2, by any of their matching heads: LAVIS's ``blip_caption`` (lower case, without the
                   characters ``.!"()*#:;~``, no more than 50 words)
     blip_question BLIP's question answering: LAVIS's ``blip_question``, which leaves the characters out instead of
                   replacing them by spaces
@@ -38,7 +38,7 @@ def select_cleaning(model_type: str, tokenizer: Any) -> str | None:
         return (
             CANONICALIZE if type(tokenizer).__name__.startswith(("SiglipTokenizer", "T5Tokenizer")) else LOWER
         )
-    return {"siglip2": LOWER, "blip": BLIP, "blip-2": BLIP}.get(model_type)
+    return {"siglip2": LOWER, "albef": BLIP, "blip": BLIP, "blip-2": BLIP}.get(model_type)
 
 
 def clean_texts(texts: Sequence[str], cleaning: str | None) -> list[str]:
