@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from real_models import WORDNET
 from small_visual_genome import wordnet
 
+from caramel.crepe import noun_lists
 from caramel.crepe.wordnet_thesaurus import WordNetThesaurus, load_wordnet_thesaurus
 from caramel.errors import DataError
+from caramel.sources.captions.wordnet_files import HYPERNYM, HYPONYM, open_wordnet
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +23,7 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> WordNetThesaurus:
 def test_cousins_are_foils_if_they_are_in_use_are_meant_first_and_demean_nobody(
     words: WordNetThesaurus,
 ) -> None:
-    # not: dingo (in no text), jackal (first a desert), mutt (offensive), lynx (its definition names the wolf)
+    # not: wild dog (two words), dingo (in no text), jackal (first a desert), mutt (offensive), lynx (its definition names the wolf)
     assert words.list_foils("obj", "wolf") == ["dog", "fox", "cat"]
 
 
@@ -208,6 +211,53 @@ def real() -> WordNetThesaurus:
     if not (WORDNET / "data.noun").exists():
         pytest.skip("WordNet is not installed: apt install wordnet-base")
     return load_wordnet_thesaurus(str(WORDNET))
+
+
+COMMON = """
+    apple bag ball banana bear bed bench bicycle bird boat book bottle bowl box bread bridge broccoli brush bus cake camera
+    cap car carrot cat chair chicken clock coat computer cow cup curtain desk dog door dress duck elephant fence fish flag
+    flower fork fruit giraffe glove goat guitar hammer hat helmet horse house jacket kite knife ladder lamp laptop leaf lion
+    mirror monkey motorcycle mouse oven pants pen piano pillow plane plate pole pot rabbit radio refrigerator road roof rug
+    salad sandwich scissors sheep shelf shirt shoe sign sink skirt sofa soup spoon stove suitcase table tent tie tiger tower
+    toy train tree truck umbrella van vase wagon wall watch wheel window wine zebra
+"""
+
+
+def test_foils_of_common_nouns_are_neither_synonyms_nor_above_nor_below_them(real: WordNetThesaurus) -> None:
+    """Walks WordNet's hyponyms down and hypernyms up from every sense of a noun, and looks for its foils there."""
+    nouns = open_wordnet(str(WORDNET))["obj"]
+
+    def walk(senses: Iterable[int], symbol: str) -> set[str]:
+        todo, words, visited = list(senses), set[str](), set[int]()
+        while todo:
+            sense = todo.pop()
+            if sense not in visited:
+                visited.add(sense)
+                words |= {*nouns.read_synset(sense).words}
+                todo += nouns.follow_pointers(sense, symbol)
+        return words
+
+    replaced = 0
+    for noun in COMMON.split():
+        foils = set(real.list_foils("obj", noun))
+        senses = nouns.entries[nouns.find_singular(noun)].offsets
+        singles = {nouns.find_singular(foil) for foil in foils}
+        assert not singles & walk(senses, HYPONYM), noun
+        assert not singles & walk(senses, HYPERNYM), noun
+        replaced += bool(foils)
+    assert replaced > 0.6 * len(COMMON.split())
+
+
+def test_foils_outside_the_kept_lists_are_single_nouns_in_use(real: WordNetThesaurus) -> None:
+    nouns = open_wordnet(str(WORDNET))["obj"]
+    listed = frozenset[str]().union(*noun_lists.NOUN_GROUPS)
+    foils = {
+        foil for noun in COMMON.split() if noun not in listed for foil in real.list_foils("obj", noun)
+    } - listed
+    singles = {nouns.find_singular(foil) for foil in foils} - listed
+    assert len(singles) > 100
+    assert not [foil for foil in singles if " " in foil]
+    assert all(nouns.entries[foil].tagged for foil in singles)
 
 
 @pytest.mark.parametrize(

@@ -78,10 +78,14 @@ SYNSETS: dict[str, tuple[str, list[str], list[tuple[str, str]]]] = {
     "canine": (
         "n",
         ["canine"],
-        [("@", "carnivore"), *(("~", name) for name in ("dog", "wolf", "fox", "mutt", "dingo", "jackal"))],
+        [
+            ("@", "carnivore"),
+            *(("~", name) for name in ("dog", "wolf", "fox", "wild dog", "mutt", "dingo", "jackal")),
+        ],
     ),
     "feline": ("n", ["feline"], [("@", "carnivore"), ("~", "cat"), ("~", "lynx")]),
     "fox": ("n", ["fox"], [("@", "canine")]),
+    "wild dog": ("n", ["wild_dog"], [("@", "canine")]),
     "mutt": ("n", ["mutt"], [("@", "canine")]),
     "dingo": ("n", ["dingo"], [("@", "canine")]),
     "desert": ("n", ["jackal"], []),  # the first meaning of "jackal" here

@@ -114,7 +114,10 @@ class NounCousins:
         return next((other for field, other in fields if field in wanted), sense)
 
     def _iter_cousins(self, single: str) -> Iterator[str]:
-        """Yield words that are first a cousin of a noun, and that texts use in this sense."""
+        """Yield single words that are first a cousin of a noun, and that texts use in this sense.
+
+        WordNet's compounds are terms of a field: "battering ram" for meter, "long bones" for teeth.
+        """
         sense, nouns = self._find_sense(single), self._nouns
         if sense is None or single in noun_lists.NOT_REPLACED:
             return
@@ -130,7 +133,7 @@ class NounCousins:
                 entry = nouns.entries.get(word)
                 first = entry.offsets[0] if entry and entry.tagged else None
                 is_meant = first == cousin == self._find_sense(word) and word not in noun_lists.NOT_REPLACED
-                if is_meant and is_printable(nouns, word):
+                if is_meant and " " not in word and is_printable(nouns, word):
                     yield word
 
     def _iter_cousin_senses(self, sense: int) -> Iterator[int]:
