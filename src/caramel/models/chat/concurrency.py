@@ -25,7 +25,9 @@ START, HIGHEST = 8, 512  # first level, highest level
 GROWTH = 1.2  # least ratio of two rates of replies at which a doubled level is worth it
 ROOM = 1.5  # of the level in use to the best level
 WINDOW = 16  # least number of replies in which a rate is measured; else as many as the level
-EXACT = 4  # times as many replies once the first level was found: a reply more or less in time matters less then
+EXACT = (
+    4  # times as many replies once the first level was found: a reply more or less in time matters less then
+)
 QUIET, LONGEST_QUIET = 30.0, 960.0  # seconds
 Result = Literal["answered", "refused", "failed"]
 Trial = Literal["double", "one more"]  # a higher level that is tried
