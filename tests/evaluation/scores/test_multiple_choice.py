@@ -342,11 +342,13 @@ def test_a_killed_run_has_kept_every_reply_that_it_had(server: ChatServer, tmp_p
         from pathlib import Path
         from caramel.evaluation.scores.response_cache import ask_questions
         from caramel.models.chat.model import ChatModel
+        from caramel.models.chat.concurrency import ConnectionSlots
         from caramel.models.chat.endpoint import Endpoint
         from caramel.interfaces.model import Question
         image = Path(sys.argv[2]).read_bytes()
         questions = {f"key{n}": Question(f"question {n}", lambda: image) for n in range(100)}
-        ask_questions(ChatModel("m", Endpoint("test-model", sys.argv[1])), questions, Path(sys.argv[3]))
+        endpoint = Endpoint("test-model", sys.argv[1], slots=ConnectionSlots(8))
+        ask_questions(ChatModel("m", endpoint), questions, Path(sys.argv[3]))
     """
     (tmp_path / "red.png").write_bytes(picture("red"))
     words = [server.url, str(tmp_path / "red.png"), str(tmp_path / "replies")]
@@ -355,7 +357,7 @@ def test_a_killed_run_has_kept_every_reply_that_it_had(server: ChatServer, tmp_p
         until = time.monotonic() + 60
         while len(server.requests) < 20 + 8 and process.poll() is None and time.monotonic() < until:
             time.sleep(0.01)
-        assert len(server.requests) == 20 + 8  # all workers wait: what came before has been heard
+        assert len(server.requests) == 20 + 8  # all slots wait: what came before has been heard
     finally:
         process.kill()
         process.communicate()
