@@ -11,8 +11,10 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from importlib import metadata
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
 import pytest
 from training_rows import training_rows
@@ -135,6 +137,24 @@ def test_a_gpu_that_is_asked_for_must_be_there(project: Path, monkeypatch: pytes
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert machine.check_gpu(config(project)).state == OK
     assert machine.check_gpu(config(project, run__device="cuda")).state == FAIL
+
+
+def test_a_gpu_that_mlflow_does_not_see_is_named_with_the_package_to_install(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"GPU {index}")
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    found = machine.check_gpu(config(project))
+    assert (found.state, found.cure) == (WARN, "pip install nvidia-ml-py")
+    assert found.text == "GPU 0, GPU 1; tracked runs do not record their load and memory"
+    module = ModuleType("pynvml")
+    module.__spec__ = ModuleSpec("pynvml", None)
+    monkeypatch.setitem(sys.modules, "pynvml", module)
+    assert machine.check_gpu(config(project)) == Finding(OK, "gpu", "GPU 0, GPU 1")
 
 
 def answer_as_grpc(listening: socket.socket) -> None:

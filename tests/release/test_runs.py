@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from commands import run_command
 from caramel.cli.commands import run_cli as caramel
 from caramel.release import pin as pins
 from caramel.release.runs import list_runs, tag_runs
-from caramel.runtime.mlflow import tracking
+from caramel.runtime.mlflow import killed_runs, tracking
 from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.rejects import REJECTS
 
@@ -103,3 +104,18 @@ def test_a_project_without_runs_is_pinned_without_making_a_store(
 def test_a_pin_that_is_not_there_is_an_error(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert caramel(["runs", "v9"]) == 1
     assert "v9" in capsys.readouterr().err
+
+
+def test_runs_that_a_killed_process_left_as_running_are_ended_first(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    pins.create_pin("v1", project)
+    with tracking.open_store(project) as (client, experiment):
+        tag = json.loads(killed_runs.describe_process()[killed_runs.PROCESS]) | {"pid": gone.pid}
+        left = client.create_run(experiment, tags={killed_runs.PROCESS: json.dumps(tag)}).info.run_id
+        for message in ("Runs whose process was killed, now ended as KILLED: 1.\n", ""):
+            assert caramel(["runs", "v1"]) == 0
+            assert capsys.readouterr().err == message
+        assert client.get_run(left).info.status == "KILLED"

@@ -19,7 +19,8 @@ from caramel.cli.output import echo
 def list_version_runs(name: str, out: Path | None) -> None:
     """List the tracked runs that read a pinned version's data.
 
-    A run counts if its logged inputs are those of version PIN.
+    A run counts if its logged inputs are those of version PIN. Runs that a killed process of this machine left as
+    running are first ended as killed.
 
     \b
     Example:
@@ -29,10 +30,14 @@ def list_version_runs(name: str, out: Path | None) -> None:
     from caramel.io.files import forbid_overwriting_inputs, write_csv
     from caramel.release.pin_file import read_pin
     from caramel.release.runs import list_runs
+    from caramel.runtime.mlflow.tracking import end_killed_runs
 
     if out is not None:
         forbid_overwriting_inputs([out], [Path("pins"), Path("mlruns")])
-    matches = list_runs(read_pin(name, Path()), Path())
+    pin = read_pin(name, Path())
+    if killed := end_killed_runs(Path()):
+        echo(f"Runs whose process was killed, now ended as KILLED: {killed}.", err=True)
+    matches = list_runs(pin, Path())
     if out is not None:
         write_csv(out, matches)
         echo(f"Runs of version {name}: {len(matches)}. Written to {str(out)!r}.")

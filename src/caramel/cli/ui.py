@@ -33,15 +33,15 @@ def serve_tracking_ui(port: int) -> None:
     """
     import subprocess
 
-    from caramel.runtime.mlflow.server import NAME, get_tracking_server, require_server
-    from caramel.runtime.mlflow.store import get_store_root, get_tracking_uri
+    from caramel.runtime.mlflow.server import get_tracking_server, require_server
+    from caramel.runtime.mlflow.store import get_store_root, get_tracking_uri, has_store
 
     root = get_store_root()
     if address := get_tracking_server():
         require_server()
         echo(f"The server at {redact_secrets(address)} tracks the runs: open this address in a browser.")
         return
-    if not os.environ.get(NAME) and not (root / "mlruns" / "mlflow.db").exists():
+    if not has_store(root):
         raise DataError(f"No runs are tracked yet in {root / 'mlruns'}. Run `dvc repro` first.")
     _check_port(port)
     store = get_tracking_uri(root)

@@ -98,13 +98,16 @@ def check_cores() -> Finding:
 
 
 def check_gpu(config: Config | None) -> Finding:
-    """Report the GPUs available to torch."""
+    """Report the GPUs available to torch, and whether MLflow's system metrics see them."""
     try:
         import torch
     except (ImportError, OSError) as error:
         return Finding(FAIL, "gpu", f"torch cannot be imported: {error}", "pip install -r requirements.lock")
     if torch.cuda.is_available():
         names = ", ".join(torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count()))
+        if find_spec("pynvml") is None:
+            text = f"{names}; tracked runs do not record their load and memory"
+            return Finding(WARN, "gpu", text, "pip install nvidia-ml-py")
         return Finding(OK, "gpu", names)
     if config is not None and config.run.device == "cuda":
         cure = "use a machine with a GPU, or set run.device to auto"

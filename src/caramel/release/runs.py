@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +9,7 @@ import pandas as pd
 
 from caramel.release.pin_file import Pin
 from caramel.runtime.mlflow.retry import iter_pages
-from caramel.runtime.mlflow.server import NAME
-from caramel.runtime.mlflow.store import DATABASE
+from caramel.runtime.mlflow.store import has_store
 from caramel.runtime.mlflow.tracking import DIGEST, open_store
 
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ def tag_runs(pinned: Pin, root: Path) -> int:
 
 def find_tracked_runs(pinned: Pin, root: Path) -> list[Run]:
     """Return the runs whose inputs are all outputs of the version; create no store if there is none."""
-    if not os.environ.get(NAME) and not (root / "mlruns" / DATABASE).exists():
+    if not has_store(root):
         return []
     digests = {path: digest[:DIGEST] for path, digest in pinned.outs.items()}
     with open_store(root) as (client, experiment):

@@ -16,6 +16,7 @@ from tracking_servers import PASSWORD, USER, Served
 
 from caramel.errors import ConfigError, DataError, ResourceError
 from caramel.runtime.mlflow import artifacts, store_copy, tracking
+from caramel.runtime.mlflow.killed_runs import ENDED, PROCESS
 from caramel.runtime.mlflow.store import get_store_uri
 from caramel.runtime.mlflow.store_copy import ORIGIN, STATE, copy_history
 
@@ -97,7 +98,7 @@ def told(place: str, run_id: str | None = None) -> dict[str, Any]:
             (i.dataset.name, i.dataset.digest, i.dataset.source, [t.value for t in i.tags])
             for i in run.inputs.dataset_inputs
         ]
-        tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE)}
+        tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE, PROCESS)}
         tags |= {tracking.PARENT: names[tags[tracking.PARENT]]} if tracking.PARENT in tags else {}
         info = (run.info.status, run.info.start_time, run.info.end_time)
         found[run.info.run_name] = (info, run.data.params, tags, history, inputs, files)
@@ -113,6 +114,22 @@ def test_a_history_is_copied_whole_and_a_second_call_copies_nothing(history: Pat
     assert copy_history(str(history), str(target)) == (3, 0, 0, [], [])
     shutil.rmtree(history)
     assert told(str(target))["done"][5]["note.txt"] == b"done"
+
+
+def test_a_copy_is_not_taken_for_a_run_of_the_originals_process(history: Path, tmp_path: Path) -> None:
+    with tracking.open_store(history.parent) as (client, experiment):
+        run_id = client.search_runs([experiment], "attributes.run_name = 'waiting'")[0].info.run_id
+        client.set_tag(
+            run_id, PROCESS, client.get_run(run_id).data.tags[PROCESS].replace('"boot": "', '"boot": "x')
+        )
+    (tmp_path / "second").mkdir()
+    copy_history(str(history), str(tmp_path / "second" / "mlruns"))
+    assert tracking.end_killed_runs(tmp_path / "second") == 0
+    assert tracking.end_killed_runs(history.parent) == 1
+    copy_history(str(history), str(tmp_path / "second" / "mlruns"))
+    ((status, *_), _, tags, *_) = told(str(tmp_path / "second" / "mlruns"))["waiting"]
+    assert status == "KILLED"
+    assert not {PROCESS, ENDED} & tags.keys()
 
 
 def test_a_run_that_a_later_commit_took_up_stands_under_the_younger_parent_in_the_copy_as_well(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "caramel"
 DATABASE = "mlflow.db"
+FOLDER_SCHEME = "sqlite+pysqlite"  # of the URI of a folder's store
 LOCK_WAIT = 300.0  # seconds; a lock is held for one or two, and all trials may need it at once
 
 
@@ -34,6 +35,11 @@ def get_store_root() -> Path:
     ``DVC_ROOT`` if DVC runs the stage, else the current folder.
     """
     return Path(os.environ.get("DVC_ROOT", ".")).resolve()
+
+
+def has_store(root: Path) -> bool:
+    """Return whether ``CARAMEL_TRACKING_URI`` names a store, or runs were tracked in ``mlruns/``."""
+    return bool(os.environ.get(NAME)) or (root / "mlruns" / DATABASE).exists()
 
 
 def get_tracking_uri(root: Path) -> str:
@@ -75,7 +81,7 @@ def format_database_uri(database: Path) -> str:
     from sqlalchemy import URL, make_url
 
     try:
-        url = URL.create("sqlite+pysqlite", database=str(database), query={"timeout": "60"})
+        url = URL.create(FOLDER_SCHEME, database=str(database), query={"timeout": "60"})
         uri = url.render_as_string(hide_password=False)
         is_exact = make_url(uri).database == str(database)
     except UnicodeEncodeError:

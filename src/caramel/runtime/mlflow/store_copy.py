@@ -19,6 +19,7 @@ from tqdm import tqdm
 from caramel.errors import CaramelError, ConfigError, DataError, ResourceError, redact_secrets
 from caramel.io.disk_space import explain_disk_error
 from caramel.runtime.mlflow.artifacts import copy_artifacts, find_local_folder
+from caramel.runtime.mlflow.killed_runs import ENDED, PROCESS
 from caramel.runtime.mlflow.retry import (
     get_or_create_run,
     iter_pages,
@@ -38,6 +39,9 @@ ORIGIN, STATE = (
     "caramel.origin",
     "caramel.copied",
 )  # tags of a copy: the id of the first run, the hash of what was copied
+
+# Tags that a copy does not get from its original, or gets changed. No process works on a copy.
+NOT_COPIED = (ORIGIN, STATE, PARENT, PROCESS, ENDED)
 
 
 class CopySummary(NamedTuple):
@@ -144,7 +148,7 @@ def _get_origin(run: Run) -> str:
 def _hash_state(run: Run) -> str:
     """Return a hash of what a search returns for a run; it changes when more is logged to the run."""
     metrics = sorted((m.key, m.value, m.timestamp, m.step) for m in run.data._metric_objs)
-    tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE, PARENT)}
+    tags = {key: value for key, value in run.data.tags.items() if key not in NOT_COPIED}
     content = [
         run.info.status,
         run.info.end_time,
@@ -245,7 +249,7 @@ def _copy_run(
     """
     from mlflow.entities import Metric, Param, RunTag
 
-    tags = {key: value for key, value in run.data.tags.items() if key not in (ORIGIN, STATE, PARENT)}
+    tags = {key: value for key, value in run.data.tags.items() if key not in NOT_COPIED}
     tags |= {PARENT: parent} if parent else {}
     if known is None:
         origin, (start, title) = _get_origin(run), (run.info.start_time, run.info.run_name)

@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -23,6 +23,7 @@ from caramel.io.disk_space import explain_disk_error
 from caramel.plugins import PLUGINS_TAG, PLUGINS_VARIABLE
 from caramel.runtime.dvc.state import read_lock
 from caramel.runtime.git import list_changed_files, query_git
+from caramel.runtime.mlflow import killed_runs
 from caramel.runtime.mlflow.retry import (
     disable_retries,
     find_runs,
@@ -34,9 +35,11 @@ from caramel.runtime.mlflow.retry import (
 from caramel.runtime.mlflow.server import NAME, explain_error
 from caramel.runtime.mlflow.store import (
     EXPERIMENT,
+    FOLDER_SCHEME,
     explain_broken_store,
     get_store_root,
     get_tracking_uri,
+    has_store,
     hold_lock,
     open_client,
 )
@@ -158,26 +161,31 @@ def plan_run(
 def create_run(planned: PlannedRun) -> str:
     """Create a planned run, or find that of an earlier process, log what is known of it, and return its id.
 
+    The first call of a process also ends the runs of this machine's killed processes.
+
     Raises:
         ConfigError, ResourceError: as in ``open_run``.
     """
     with _translate_planned(planned):
         from mlflow.entities import Param, RunTag
 
-        client = open_client(planned.uri)
+        client, process = open_client(planned.uri), killed_runs.describe_process()
         with _hold_store(planned.uri, Path(planned.root)):
             run_id = get_or_create_run(
                 client,
                 planned.experiment,
                 KEY,
                 planned.key,
-                lambda: client.create_run(planned.experiment, tags={**planned.context, KEY: planned.key}),
+                lambda: client.create_run(
+                    planned.experiment, tags={**planned.context, **process, KEY: planned.key}
+                ),
             )
             client.log_batch(
                 run_id,
                 params=[Param(name, value) for name, value in planned.params.items()],
-                tags=[RunTag(name, value) for name, value in planned.tags.items()],
+                tags=[RunTag(name, value) for name, value in {**planned.tags, **process}.items()],
             )
+            _end_killed_runs_once(planned.uri, planned.experiment)
             inputs = [
                 _build_dataset_input(path, digest, planned.tags["git.commit"])
                 for path, digest in planned.inputs.items()
@@ -216,6 +224,29 @@ def open_store(root: Path) -> Iterator[tuple[mlflow.MlflowClient, str]]:
     with translate_errors(lambda error: _explain_error(error, "of a pin", uri, root)):
         client = open_client(uri)
         yield client, retry_on_race(lambda: _ensure_experiment(client))
+
+
+def end_killed_runs(root: Path) -> int:
+    """End the runs of this machine's killed processes as ``KILLED``; return their number.
+
+    Raises:
+        ConfigError, DataError, ResourceError: as in ``open_store``.
+    """
+    if not has_store(root):
+        return 0
+    with open_store(root) as (client, experiment), _hold_store(uri := get_tracking_uri(root), root):
+        return killed_runs.end_orphaned_runs(client, experiment, is_shared=_is_shared(uri))
+
+
+@cache
+def _end_killed_runs_once(uri: str, experiment: str) -> None:
+    """End the runs of killed processes when this process opens its first run of an experiment."""
+    killed_runs.end_orphaned_runs(open_client(uri), experiment, is_shared=_is_shared(uri))
+
+
+def _is_shared(uri: str) -> bool:
+    """Return whether other machines may write to a store: it is not the database of a project's folder."""
+    return not uri.startswith(FOLDER_SCHEME)
 
 
 def _ensure_experiment(client: mlflow.MlflowClient) -> str:
@@ -300,6 +331,8 @@ def open_run(planned: PlannedRun) -> Iterator[ActiveRun]:
         from caramel.runtime.mlflow.system_metrics import SystemMonitor
 
         active = mlflow.start_run(run_id=run_id, log_system_metrics=False)
+        if killed_runs.ENDED in active.data.tags:
+            mlflow.delete_tag(killed_runs.ENDED)
         monitor = SystemMonitor(run_id, planned.uri)
         monitor.start()
         try:
