@@ -161,6 +161,53 @@ def test_keys_move_between_table_instances_and_search(browser: Any, page_file: P
         assert page.locator(".keys kbd").all_text_contents() == ["Enter", "j", "k", "/", "Esc"]
 
 
+@pytest.fixture(scope="module")
+def long_page_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the page on 250 instances."""
+    folder = tmp_path_factory.mktemp("long")
+    captions = [(f"A red car number {n} on a road.", f"A blue car number {n} on a road.") for n in range(250)]
+    write_release(folder / "sugarcrepe", {"replace_att": captions})
+    write_results(folder / "results", folder / "sugarcrepe", {"good": [1.0] * 250})
+    run_explore(folder, "page.html")
+    return folder / "page.html"
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_at_most_120_cards_are_on_the_page_and_all_can_be_reached(
+    browser: Any, long_page_file: Path, size: dict[str, int]
+) -> None:
+    with opened(browser, long_page_file, size) as page:
+        ids = "[...document.querySelectorAll('article h3')].map((e) => +e.textContent.split('-')[1])"
+        shown: list[list[int]] = []
+        for _ in range(3):
+            for _ in range(30):
+                page.evaluate("document.querySelector('#more').scrollIntoView()")
+                page.wait_for_timeout(30)
+                if "scroll" not in page.text_content("#more"):
+                    break
+            shown.append(page.evaluate(ids))
+            if page.locator("#next").is_visible():
+                page.click("#next")
+        assert shown == [[*range(120)], [*range(120, 240)], [*range(240, 250)]]
+        assert page.text_content("#more") == "241–250 of 250 are listed."
+        page.click("#previous")
+        assert page.evaluate(ids)[0] == 120
+        page.fill("[name=q]", "number 7")
+        assert page.evaluate(ids)[0] == 7, "a filter begins at the first page"
+        assert not page.locator("#previous").is_visible()
+
+
+def test_keys_go_on_across_pages(browser: Any, long_page_file: Path) -> None:
+    with opened(browser, long_page_file) as page:
+        focus = "document.activeElement.getAttribute('aria-label')"
+        for _ in range(121):
+            page.keyboard.press("j")
+        assert page.evaluate(focus) == "Instance replace_att-120"
+        page.keyboard.press("k")
+        assert page.evaluate(focus) == "Instance replace_att-119"
+        assert page.locator("article").count() == 120
+
+
 def test_html_in_a_caption_is_text(browser: Any, page_file: Path) -> None:
     with opened(browser, page_file, hash_part="#q=bold") as page:
         assert PLANTED in " ".join(page.text_content("article").split())

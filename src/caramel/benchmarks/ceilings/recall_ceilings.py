@@ -146,11 +146,14 @@ def _compute_ceiling(queries: _Queries, weights: Floats, ks: tuple[int, ...]) ->
         of_block, order = _compute_block_bound(queries, members, pool, weights, ks)
         bound += of_block
         _add_scores(scores, source, order, max(ks))
-    reached = sum(
-        weights[i] * _compute_expected(queries, queries.queries[i], scores, ks)
-        for members in blocks.values()
-        for i in members
-    )
+    reached = 0.0
+    for (source, pool), members in blocks.items():
+        of_source, ranked = scores.get(source, {}), Counter[float]()
+        for group, score in of_source.items():
+            ranked[score] += queries.pools[pool].get(group, 0)
+        reached += sum(
+            weights[i] * _compute_expected(queries.queries[i], of_source, ranked, ks) for i in members
+        )
     return min(1.0, bound), bool(bound - reached <= _TOLERANCE)
 
 
@@ -226,20 +229,19 @@ def _add_scores(
 
 
 def _compute_expected(
-    queries: _Queries,
-    query: _Query,
-    scores: Mapping[tuple[str, int], Mapping[int, float]],
-    ks: tuple[int, ...],
+    query: _Query, scores: Mapping[int, float], ranked: Mapping[float, int], ks: tuple[int, ...]
 ) -> float:
-    """Return the expected recall of a query if ties are broken at random; cells without a score have 0."""
-    sizes = queries.pools[query.pool]
-    of_source = scores.get(query.source, {})
-    first = max(of_source.get(group, 0.0) for group in query.true)
-    above = sum(sizes.get(group, 0) for group, score in of_source.items() if score > first)
-    if first:
-        tied = sum(sizes.get(group, 0) for group, score in of_source.items() if score == first)
-    else:
-        tied = query.n_candidates - above
-    true = sum(count for group, count in query.true.items() if of_source.get(group, 0.0) == first)
+    """Return the expected recall of a query if ties are broken at random.
+
+    Args:
+        query: the query.
+        scores: group -> score; groups without one have 0.
+        ranked: score -> number of candidates that have it, without those of groups without a score.
+        ks: of the metric.
+    """
+    first = max(scores.get(group, 0.0) for group in query.true)
+    above = sum(count for score, count in ranked.items() if score > first)
+    tied = ranked[first] if first else query.n_candidates - above
+    true = sum(count for group, count in query.true.items() if scores.get(group, 0.0) == first)
     left = tuple(k - above for k in ks if k > above)
     return _compute_recall(tied, true, left) * len(left) / len(ks) if left else 0.0

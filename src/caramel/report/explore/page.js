@@ -7,8 +7,10 @@ const VERDICTS = { r: ["✓", "right"], w: ["✗", "wrong"], t: ["=", "tied"], "
 const BLIND = { s: "solved blind", f: "not solved blind", "-": "not attacked" };
 const FIELDS = { caption: "true caption", negative_caption: "hard negative", caption2: "paraphrase" };
 const STEP = 12; // cards that are added at a time
+const PAGE = 120; // cards that are on the page at once, at most
 const benchmarks = new Map(data.benchmarks.map((each) => [each.name, each]));
-let state = {}, matches = [], count = 0, current = -1;
+// The cards are those of the instances matches[first], …, matches[count - 1]; `current` is the one with the focus.
+let state = {}, matches = [], first = 0, count = 0, current = -1;
 
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
@@ -164,30 +166,53 @@ function buildCard(bench, i) {
     make("p", { class: "soft" }, facts.join(" · ")), ...bench.errataOf[i].map(buildErratum), sides, make("ul", { "aria-label": "Verdicts" }, ...verdicts));
 }
 
-function addCards(bench) {
-  one("#cards").append(...matches.slice(count, count + STEP).map((i) => buildCard(bench, i)));
-  count = Math.min(count + STEP, matches.length);
-  one("#more").textContent = count < matches.length ? `${count} of ${matches.length} are listed; scroll for more.` : "";
+function addCards() {
+  const bench = benchmarks.get(state.benchmark), end = Math.min(first + PAGE, matches.length);
+  const added = matches.slice(count, Math.min(count + STEP, end));
+  one("#cards").append(...added.map((i) => buildCard(bench, i)));
+  count += added.length;
+  one("#more").textContent = count === matches.length && !first ? ""
+    : `${first + 1}–${count} of ${matches.length} are listed${count < end ? "; scroll for more" : ""}.`;
+  one("#previous").hidden = !first;
+  one("#next").hidden = count < end || count === matches.length;
+}
+
+function showPage(start) {
+  // Shows the cards from a multiple of PAGE on, in place of those that are shown.
+  first = count = start;
+  one("#cards").replaceChildren();
+  addCards();
+}
+
+function turnPage(step) {
+  showPage(first + step);
+  current = -1;
+  goToList();
+}
+
+function goToList() {
+  one("#list").focus({ preventScroll: true });
+  one("#list").scrollIntoView();
 }
 
 function showInstances(bench) {
   matches = selectInstances(bench);
-  count = 0;
   current = -1;
   const counts = { r: 0, w: 0, t: 0, "-": 0 };
   const verdicts = bench.verdicts[state.metric][bench.models.indexOf(state.model)];
   if (verdicts) for (const i of matches) counts[verdicts[i]]++;
   const parts = verdicts ? Object.keys(counts).filter((key) => counts[key]).map((key) => `${counts[key]} ${VERDICTS[key][1]}`) : [];
   one("#heading").textContent = `${matches.length} instances${verdicts ? `, ${state.model}: ${parts.join(", ")}` : ""}`;
-  one("#cards").replaceChildren();
-  addCards(bench);
+  showPage(0);
 }
 
 function focusCard(index) {
   if (!matches.length) return;
   current = Math.max(0, Math.min(index, matches.length - 1));
-  while (current >= count) addCards(benchmarks.get(state.benchmark));
-  const card = one("#cards").children[current];
+  const start = current - current % PAGE;
+  if (start !== first) showPage(start);
+  while (current >= count) addCards();
+  const card = one("#cards").children[current - first];
   card.focus({ preventScroll: true });
   card.scrollIntoView({ block: "nearest" });
 }
@@ -252,7 +277,7 @@ function press(event) {
   if (event.key === "/") one("#filters").elements.q.focus();
   else if (inTable && event.key.startsWith("Arrow")) moveInTable(inTable, event.key);
   // Arrows scroll the page unless an instance has the focus.
-  else if (step && (event.key.length === 1 || event.target.closest?.("article"))) focusCard(current < 0 ? 0 : current + step);
+  else if (step && (event.key.length === 1 || event.target.closest?.("article"))) focusCard(current < 0 ? first : current + step);
   else return;
   event.preventDefault();
 }
@@ -270,15 +295,16 @@ one("#filters").addEventListener("reset", (event) => {
 one("#filters").addEventListener("submit", (event) => event.preventDefault());
 one("#skip").addEventListener("click", (event) => { event.preventDefault(); one("#list").focus(); });
 one("#cards").addEventListener("focusin", (event) => {
-  current = [...one("#cards").children].indexOf(event.target.closest("article"));
+  current = first + [...one("#cards").children].indexOf(event.target.closest("article"));
 });
 addEventListener("keydown", press);
+one("#previous").addEventListener("click", () => turnPage(-PAGE));
+one("#next").addEventListener("click", () => turnPage(PAGE));
 addEventListener("hashchange", () => {
   update();
-  one("#list").focus({ preventScroll: true });
-  one("#list").scrollIntoView();
+  goToList();
 });
 new IntersectionObserver((entries) => {
-  if (entries.some((entry) => entry.isIntersecting) && count < matches.length) addCards(benchmarks.get(state.benchmark));
+  if (entries.some((entry) => entry.isIntersecting)) addCards();
 }, { rootMargin: "600px" }).observe(one("#more"));
 update();
