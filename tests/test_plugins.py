@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from commands import call_command
 
 from caramel import plugins
 from caramel.config.profiles import write_profile
@@ -141,6 +142,25 @@ def test_a_name_that_caramel_has_is_refused_with_both_packages_where_it_is_used(
     ):
         BENCHMARKS["sugarcrepe"]
     assert BENCHMARKS["bivlc"].name == "bivlc"
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "words", "still"),
+    [
+        ("benchmarks", "sugarcrepe", ["benchmarks"], "bivlc "),
+        ("model_families", "dual", ["eval", "--help"], "--benchmark NAME"),
+        ("scorers", "length", ["audit", "--help"], "--scorer"),
+    ],
+)
+def test_a_taken_name_does_not_break_the_commands_that_list_backends(
+    install: Install, tmp_path: Path, group: str, name: str, words: list[str], still: str
+) -> None:
+    install("pack_listed", f"{name} = pack_listed:THING", "", group=group)
+    done = call_command(tmp_path, *words)
+    assert done.returncode == 0, done.stderr
+    shown = " ".join(done.stdout.split())
+    assert f"'{name}': caramel and pack_listed 1.5" in shown
+    assert still in shown
 
 
 def test_a_name_of_two_plugins_is_refused_with_both_packages(install: Install) -> None:

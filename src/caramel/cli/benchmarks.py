@@ -8,6 +8,7 @@ import click
 
 from caramel.cli.options import FOLDER
 from caramel.cli.output import echo
+from caramel.errors import BackendError
 
 
 @click.command("benchmarks")
@@ -37,7 +38,11 @@ def list_benchmarks(name: str | None, folder: Path | None) -> None:
         if folder is not None:
             raise click.UsageError("--fetch needs the NAME of a benchmark.")
         for known in BENCHMARKS.targets:
-            echo(f"{known:24}{', '.join(BENCHMARKS[known].metrics)}")
+            try:
+                text = ", ".join(BENCHMARKS[known].metrics)
+            except BackendError as error:  # a plugin has the same name
+                text = str(error)
+            echo(f"{known:24}{text}")
         for plugin in BENCHMARKS.plugins.values():
             echo(f"{plugin.name:24}of package {plugin}")
         return

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from caramel.errors import ConfigError
+from caramel.errors import BackendError, ConfigError
 from caramel.utils.resampling import Bootstrap
 
 Command = Callable[..., Any]
@@ -128,12 +128,19 @@ class RenamedOption(click.Option):
 
 
 def build_listing_command(list_lines: Callable[[], Sequence[str]]) -> type[click.Command]:
-    """Return a command class that replaces ``LINES`` in its help; the lines are computed only for the help."""
+    """Return a command class that replaces ``LINES`` in its help; the lines are computed only for the help.
+
+    If they cannot be computed, such as with a plugin that has a name of caramel, the help says why.
+    """
 
     class Listing(click.Command):
         def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
             assert self.help
-            self.help = inspect.cleandoc(self.help).replace(LINES, "\n  ".join(list_lines()))
+            try:
+                lines = list_lines()
+            except BackendError as error:
+                lines = [str(error)]
+            self.help = inspect.cleandoc(self.help).replace(LINES, "\n  ".join(lines))
             super().format_help_text(ctx, formatter)
 
     return Listing
