@@ -4,7 +4,7 @@
     python bench/replies.py --requests 10000 --kill
 
 A server in its own process handles ``--slots`` requests at a time and takes 50 ms for each, so its limit is
-slots / 0.05 per second. The client keeps ``--at-once`` requests open, by default 1.5 times the slots, so that
+slots / 0.05 per second. The client keeps ``--max-connections`` requests open, by default 1.5 times the slots, so that
 a free slot always finds a waiting request. With ``--kill`` the client is killed (SIGKILL) half-way and
 restarted; the server counts the repeated requests.
 """
@@ -120,7 +120,9 @@ def ask_questions(port: int, number: int, workers: int, store: Path, pipe: Conne
 @click.command()
 @click.option("--requests", "number", default=10_000, show_default=True, type=click.IntRange(min=100))
 @click.option("--slots", default=16, show_default=True, type=click.IntRange(min=1))
-@click.option("--at-once", type=click.IntRange(min=1), help="Open requests. Default: 1.5 times the slots.")
+@click.option(
+    "--max-connections", type=click.IntRange(min=1), help="Open requests. Default: 1.5 times the slots."
+)
 @click.option("--kill", is_flag=True, help="Kill the client half-way and restart it.")
 def main(number: int, slots: int, max_connections: int | None, kill: bool) -> None:
     """Measure and print; see the module's docstring."""
