@@ -71,6 +71,7 @@ RELEASE_MODEL = "release-model base --out out"
 RUNS = "runs v1 --out runs.csv"
 GET = "get project@v1 --out out"
 COPY = "tracking copy data/mlruns data/other"
+EXPORT = "tracking export data/mlruns wandb://team/project --dry-run"
 TABLE = "table data/a --benchmark sugarcrepe --out out.md --n-bootstrap 100"
 
 
@@ -294,6 +295,8 @@ def _projects() -> list[Target]:
         _target("doctor", projects.whole, "doctor", files=projects.LOOKED_AT, weight=3, codes=(0, 1)),
         _target("tracking copy", projects.tracked, COPY, files=("data/mlruns/**/*",), **copied),
         _target("tracking options", projects.tracked, COPY, files=NOTHING, options=True, **copied),
+        _target("tracking export", projects.tracked, EXPORT, files=("data/mlruns/**/*",), **copied),
+        _target("tracking export options", projects.tracked, EXPORT, files=NOTHING, options=True, **copied),
         _target(
             "estimate-cost", served.replies, "estimate-cost", files=REPLIES, rewrites=REPLIES[1:2], weight=2
         ),

@@ -1,4 +1,4 @@
-"""Commands ``tracking``: copy the history of tracked runs."""
+"""Commands ``tracking``: copy the history of tracked runs, and export it to Weights & Biases."""
 
 from __future__ import annotations
 
@@ -52,3 +52,32 @@ def copy_runs(source: str, target: str) -> None:
             f"Files or folders of artifacts that were not copied: {len(done.unread)}. Make them readable, or delete them, "
             f"and run this command again."
         )
+
+
+@tracking_group.command("export")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option("--experiment", help="Name of the only experiment to export.  [default: all]")
+@click.option("--dry-run", is_flag=True, help="List what would be exported, and export nothing.")
+def export_tracked_runs(source: str, target: str, experiment: str | None, dry_run: bool) -> None:
+    """Export finished runs to Weights & Biases.
+
+    FROM is an mlruns/ folder, or the address of an MLflow server. TO is wandb://ENTITY/PROJECT. Exports parameters,
+    metrics with steps, and tags, but no artifacts. A run that was exported has a tag in FROM and is not exported again,
+    unless it was resumed since. Needs wandb (pip install 'caramel[wandb]') and its login; with WANDB_MODE=offline the
+    runs are written to the folder wandb/.
+
+    \b
+    Example:
+      caramel tracking export mlruns wandb://my-team/caramel --dry-run
+      caramel tracking export mlruns wandb://my-team/caramel
+    """
+    from caramel.runtime.mlflow.wandb_export import export_runs
+
+    done = export_runs(source, target, experiment=experiment, dry_run=dry_run)
+    for line in done.exported:
+        echo(line)
+    echo(
+        f"{len(done.exported)} runs {'would be exported' if dry_run else 'exported'}; {done.known} were exported before, "
+        f"{done.unfinished} are not finished."
+    )

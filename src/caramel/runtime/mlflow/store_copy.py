@@ -27,7 +27,7 @@ from caramel.runtime.mlflow.retry import (
     retry_on_race,
     translate_errors,
 )
-from caramel.runtime.mlflow.server import explain_error, parse_server_address, require_server
+from caramel.runtime.mlflow.server import explain_error, require_server
 from caramel.runtime.mlflow.store import DATABASE, EXPERIMENT, get_store_uri, open_client
 from caramel.runtime.mlflow.tracking import PARENT, PARENT_OF
 
@@ -70,14 +70,10 @@ def copy_history(source: str, target: str) -> CopySummary:
         DataError: a store is missing, empty or broken.
         ResourceError: a server does not answer, or a volume is full or read-only.
     """
-    if not _is_address(source) and not Path(source, DATABASE).is_file():
-        raise DataError(
-            f"There is no store of runs to copy in {source!r}: it has no {DATABASE}. Give an mlruns/ folder."
-        )
-    uris = [_resolve_uri(location) for location in (source, target)]
+    uris = [resolve_source(source), _resolve_uri(target)]
     if uris[0] == uris[1]:
         raise ConfigError(f"{source!r} and {target!r} are the same store. Give two.")
-    with translate_errors(lambda error: _explain_error(error, source, target)):
+    with translate_errors(lambda error: explain_copy_error(error, source, target)):
         return _copy_store(uris[0], uris[1], None if _is_address(source) else Path(source).resolve())
 
 
@@ -94,17 +90,17 @@ def _copy_store(source: str, target: str, folder: Path | None) -> CopySummary:
         for experiment in iter_pages(theirs.search_experiments):
             # A run that was resumed at a later commit has a parent that is younger than itself.
             source_runs = sorted(
-                _iter_runs(theirs, experiment.experiment_id), key=lambda run: PARENT_OF not in run.data.tags
+                iter_runs(theirs, experiment.experiment_id), key=lambda run: PARENT_OF not in run.data.tags
             )
             bar.total = (bar.total or 0) + len(source_runs)
             experiment_id = _ensure_experiment(ours, experiment) if source_runs else ""
             target_runs = (
-                {_get_origin(run): run for run in _iter_runs(ours, experiment_id)} if source_runs else {}
+                {get_origin(run): run for run in iter_runs(ours, experiment_id)} if source_runs else {}
             )
             whole = _has_artifacts(experiment.artifact_location, folder)
             ids: dict[str, str] = {}  # run id in the source -> in the target
             for run in source_runs:
-                known = target_runs.get(_get_origin(run))
+                known = target_runs.get(get_origin(run))
                 if known is None or not _is_copied(run, known):
                     created, mended = created + (known is None), mended + (known is not None)
                     here = whole and _is_inside(run.info.artifact_uri, folder)
@@ -127,6 +123,19 @@ def _is_address(location: str) -> bool:
     return "://" in location
 
 
+def resolve_source(source: str) -> str:
+    """Return the URI of a folder's store, or of a server, that exists.
+
+    Raises:
+        ConfigError, DataError, ResourceError: as in ``copy_history``.
+    """
+    if not _is_address(source) and not Path(source, DATABASE).is_file():
+        raise DataError(
+            f"There is no store of runs to copy in {source!r}: it has no {DATABASE}. Give an mlruns/ folder."
+        )
+    return _resolve_uri(source)
+
+
 def _resolve_uri(location: str) -> str:
     """Return the URI by which MLflow opens a store, after checking that the store exists."""
     if _is_address(location):
@@ -135,13 +144,14 @@ def _resolve_uri(location: str) -> str:
     return get_store_uri(Path(location))
 
 
-def _iter_runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
+def iter_runs(client: MlflowClient, experiment: str) -> Iterator[Run]:
     """Yield the runs of an experiment, oldest first."""
     order = ["attributes.start_time ASC"]
     return iter_pages(client.search_runs, experiment_ids=[experiment], order_by=order)
 
 
-def _get_origin(run: Run) -> str:
+def get_origin(run: Run) -> str:
+    """Return the id that a run had in its first store."""
     return str(run.data.tags.get(ORIGIN, run.info.run_id))
 
 
@@ -185,11 +195,9 @@ def _is_inside(uri: str, folder: Path | None) -> bool:
     return local is not None and Path(os.path.realpath(local)).is_relative_to(folder)
 
 
-def _explain_error(error: Exception, source: str, target: str) -> CaramelError:
+def explain_copy_error(error: Exception, source: str, target: str) -> CaramelError:
     """Return what an error of one of the stores means for the user."""
-    addresses = [
-        address for address in (source, target) if _is_address(address) and parse_server_address(address)
-    ]
+    addresses = [address for address in (source, target) if address.startswith(("http:", "https:"))]
     named = [address for address in addresses if address.rstrip("/") in str(error)]
     for address in named or (addresses if len(addresses) == 1 else []):
         if user_error := explain_error(error, address):
@@ -252,7 +260,7 @@ def _copy_run(
     tags = {key: value for key, value in run.data.tags.items() if key not in NOT_COPIED}
     tags |= {PARENT: parent} if parent else {}
     if known is None:
-        origin, (start, title) = _get_origin(run), (run.info.start_time, run.info.run_name)
+        origin, (start, title) = get_origin(run), (run.info.start_time, run.info.run_name)
 
         def create_copy() -> None:
             ours.create_run(experiment, start, {**tags, ORIGIN: origin}, title)
