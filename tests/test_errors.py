@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from caramel.errors import escape_unprintable, redact_secrets
+from caramel.errors import count_of, escape_unprintable, redact_secrets
+
+
+def test_a_count_has_its_noun_in_singular_or_plural() -> None:
+    assert [count_of(n, "file") for n in (0, 1, 2, 1024)] == ["0 files", "1 file", "2 files", "1,024 files"]
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,11 @@ def format_items(items: list[str], limit: int = 5) -> str:
     return "\n".join(lines)
 
 
+def count_of(number: int, noun: str) -> str:
+    """Return a number and its noun, in the plural with ``s`` unless the number is 1: ``1 file``, ``1,024 files``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def redact_secrets(text: str) -> str:
     """Return a text with user names, passwords and keys removed from its URLs.
 

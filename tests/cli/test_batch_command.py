@@ -72,7 +72,7 @@ def test_writing_and_reading_in_turn_answers_every_request(project: Call) -> Non
 def test_a_part_and_a_limit_are_respected_and_what_is_left_is_said(project: Call) -> None:
     code, out, _ = project("batch", "write", "--out", "r.jsonl", "--part", "paraphrases", "--limit", "1")
     assert code == 0
-    assert "Wrote 1 requests to r.jsonl (the limit" in out
+    assert "Wrote 1 request to r.jsonl (the limit" in out
     answer("r.jsonl", "a.jsonl")
     code, out, _ = project("batch", "read", "a.jsonl")
     assert code == 0

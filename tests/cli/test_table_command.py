@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 from eval_calls import run_eval
 
 Call = Callable[..., tuple[int, str, str]]
@@ -22,6 +23,22 @@ def test_table_shows_models_beside_published_rows(eval_call: Call, clip_folder: 
     code, out, _ = eval_call("table", "a", "--benchmark", "sugarcrepe", "--style", "latex", "--out", "t.tex")
     assert code == 0
     assert "\\toprule" in Path("t.tex").read_text()
+
+
+def test_a_csv_table_has_the_notes_of_the_other_styles_beside_it(eval_call: Call) -> None:
+    run_eval(eval_call, "blind:length", "a")
+    settings = ("table", "a", "--benchmark", "sugarcrepe", "--n-bootstrap", "100", "--intervals")
+    markdown = eval_call(*settings)[1].replace("\\", "")
+    code, said, err = eval_call(*settings, "--style", "csv", "--out", "t.csv")
+    assert (code, said, err) == (0, "Wrote t.csv and t.notes.txt.\n", "")
+    notes = Path("t.notes.txt").read_text().splitlines()
+    assert len(notes) >= 2
+    assert all(note in markdown for note in notes)
+    assert pd.read_csv("t.csv")["Model"].tolist() == ["Instances", "Chance", "blind:length"]
+    code, said, err = eval_call(*settings, "--style", "csv")
+    assert (code, said) == (0, Path("t.csv").read_text()), "only the table is on stdout"
+    assert err.splitlines() == [f"Note: {note}" for note in notes]
+    assert eval_call(*settings, "--style", "csv", "--out", "t.csv", "--failures", "t.notes.txt")[0] == 1
 
 
 def test_one_model_in_two_runs_is_not_counted_twice_in_a_table(eval_call: Call) -> None:

@@ -274,7 +274,7 @@ def test_the_lock_is_current_until_a_source_changes(tmp_path: Path, monkeypatch:
     assert found == Finding(OK, "dvc.lock", "current")
     (tmp_path / "a").write_text("2", encoding="utf-8")
     found = versions.check_dvc_lock(tmp_path, versions.start_dvc_status(tmp_path))
-    assert (found.state, found.text) == (WARN, "1 stages to run, from 'copy' on")
+    assert (found.state, found.text) == (WARN, "1 stage to run, from 'copy' on")
     (tmp_path / "dvc.yaml").write_text("stages: [\n", encoding="utf-8")
     assert versions.check_dvc_lock(tmp_path, versions.start_dvc_status(tmp_path)).state == FAIL
 

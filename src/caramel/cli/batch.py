@@ -9,7 +9,7 @@ import click
 
 from caramel.cli.caption_run import load_caption_run
 from caramel.cli.output import echo
-from caramel.errors import ConfigError
+from caramel.errors import ConfigError, count_of
 from caramel.io.files import forbid_overwriting_inputs
 
 PART = click.option(
@@ -65,7 +65,9 @@ def write_batch(out: Path, limit: int, part: str | None) -> None:
         echo("No request waits for an answer: run `dvc repro negatives`.")
         return
     more = " (the limit: answer and read these, then write the next)" if number == limit else ""
-    echo(f"Wrote {number:,} requests to {out}{more}. Store their answers with `caramel batch read`.")
+    echo(
+        f"Wrote {count_of(number, 'request')} to {out}{more}. Store their answers with `caramel batch read`."
+    )
 
 
 @batch_group.command("read")
@@ -85,7 +87,7 @@ def read_batch(answers: Path, part: str | None) -> None:
 
     pairs, settings = load_caption_run()
     counts = read_batch_file(answers, pairs, **_select_part(settings, part))
-    echo(f"Stored {counts.stored:,} responses; {counts.known:,} were stored before.")
+    echo(f"Stored {count_of(counts.stored, 'response')}; {counts.known:,} were stored before.")
     if counts.unanswered:
         echo(f"{counts.unanswered:,} requests that waited have no row in {answers}.")
     echo("Write the next requests with `caramel batch write`.")

@@ -10,7 +10,7 @@ import click
 
 from caramel.cli.options import FOLDER
 from caramel.cli.output import echo
-from caramel.errors import ConfigError
+from caramel.errors import ConfigError, count_of
 from caramel.io.files import forbid_overwriting_inputs, write_text
 
 
@@ -107,4 +107,6 @@ def explore_results(
     write_text(out, page.html)
     for note in page.notes:
         echo(f"Note: {note}", err=True)
-    echo(f"Wrote {out}: {page.instances:,} instances, {page.images:,} images, {len(page.html) / 1e6:.1f} MB.")
+    echo(
+        f"Wrote {out}: {count_of(page.instances, 'instance')}, {count_of(page.images, 'image')}, {len(page.html) / 1e6:.1f} MB."
+    )

@@ -8,6 +8,7 @@ import click
 
 from caramel.cli.options import FOLDER
 from caramel.cli.output import echo
+from caramel.errors import count_of
 
 
 @click.command("get")
@@ -48,8 +49,10 @@ def get_pinned_version(
 
     result = get_version(source, paths, out=out, split=split, credentials=credentials)
     rows = sum(result.pinned.tables[path].rows for path in result.tables)
-    what = f"{len(result.files)} files, {len(result.tables)} of them tables"
-    counted = f" of {rows:,} rows" if split is None else f", only rows of {split} in tables with splits"
+    what = f"{count_of(len(result.files), 'file')}, {len(result.tables)} of them tables"
+    counted = (
+        f" of {count_of(rows, 'row')}" if split is None else f", only rows of {split} in tables with splits"
+    )
     echo(
         f"Version {result.pinned.name} (commit {result.pinned.commit[:12]}): {what}{counted}, in {str(out)!r}."
     )

@@ -10,6 +10,7 @@ import click
 
 from caramel.cli.options import Command
 from caramel.cli.output import echo
+from caramel.errors import count_of
 
 if TYPE_CHECKING:
     from caramel.release.hub import HubRepository
@@ -61,6 +62,6 @@ def push_or_report(out: Path, repository: HubRepository, yes: bool, message: str
         return
     files = list_release_files(out)
     echo(
-        f"Nothing was sent. --yes sends {len(files)} files, {sum(files.values()) / 2**20:,.1f} MiB, to {repository.url} as "
+        f"Nothing was sent. --yes sends {count_of(len(files), 'file')}, {sum(files.values()) / 2**20:,.1f} MiB, to {repository.url} as "
         f"one commit, which removes all other files there. A new repository is private."
     )

@@ -10,7 +10,7 @@ import click
 from caramel.cli.options import FOLDER
 from caramel.cli.output import echo
 from caramel.cli.push import add_push_options, is_release_of, open_repository, push_or_report
-from caramel.errors import format_items
+from caramel.errors import count_of, format_items
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +69,9 @@ def release_version(
     if repository is None or not is_release_of(out, "pin.json", get_pin_path(name, Path())):
         add = _write_audit if audited else None
         result = build_release(name, Path(), out=out, about=about, strict=strict, since=since, add=add)
-        echo(f"Version {name}: {len(result.files)} files, {result.bytes / 2**20:,.1f} MiB, in {str(out)!r}.")
+        echo(
+            f"Version {name}: {count_of(len(result.files), 'file')}, {result.bytes / 2**20:,.1f} MiB, in {str(out)!r}."
+        )
         if result.open:
             echo(
                 f"Not finished, {len(result.open)} points are open:\n{format_items(result.open, 100)}",

@@ -9,6 +9,7 @@ import click
 from caramel.cli.options import FOLDER
 from caramel.cli.output import echo
 from caramel.cli.push import add_push_options, is_release_of, open_repository, push_or_report
+from caramel.errors import count_of
 
 
 @click.command("release-model")
@@ -46,7 +47,7 @@ def release_trained_model(
         result = release_model(run, Path(), out=out, pin=pin, about=about)
         also = "and transformers" if result.transformers else f"; not transformers: {result.why_not}"
         echo(
-            f"Model {run}: {len(result.files)} files in {str(out)!r}, for open_clip {also}.".replace(
+            f"Model {run}: {count_of(len(result.files), 'file')} in {str(out)!r}, for open_clip {also}.".replace(
                 " ;", ";"
             )
         )

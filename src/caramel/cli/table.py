@@ -81,7 +81,9 @@ class AdditionOptions:
     "--ranks", is_flag=True, help="Show the ranks that each model may have (95 %), and groups of ties."
 )
 @click.option(
-    "--out", type=click.Path(dir_okay=False, path_type=Path), help="File to write.  [default: the terminal]"
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="File to write.  [default: the terminal]  With --style csv, the notes go to NAME.notes.txt beside it, one a line.",
 )
 @click.option(
     "--failures",
@@ -138,7 +140,8 @@ def write_results_table(
         raise ConfigError(
             f"--skill {unknown[0]!r} is no class of models. Choices: {', '.join(MODEL_CLASSES)}."
         )
-    targets = [path for path in (out, failures) if path is not None]
+    notes_file = out.with_suffix(".notes.txt") if out is not None and style == "csv" else None
+    targets = [path for path in (out, notes_file, failures) if path is not None]
     if targets:
         read = [
             file
@@ -178,13 +181,15 @@ def write_results_table(
         ),
     )
     text = render_table(grid, style)  # type: ignore[arg-type]
-    for note in notes if style == "csv" else ():  # the other styles have it below the table
-        echo(f"Note: {note}", err=True)
     if out is None:
+        for note in grid.notes if style == "csv" else ():  # the other styles have them below the table
+            echo(f"Note: {note}", err=True)
         echo(text)
     else:
         write_text(out, text + "\n")
-        echo(f"Wrote {out}.")
+        if notes_file is not None:
+            write_text(notes_file, "".join(f"{' '.join(note.split())}\n" for note in grid.notes))
+        echo(f"Wrote {out}{'' if notes_file is None else f' and {notes_file}'}.")
     print_json({"benchmark": benchmark, "out": out, **asdict(grid)})
 
 

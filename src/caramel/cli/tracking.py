@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from caramel.cli.output import echo
-from caramel.errors import DataError, format_items
+from caramel.errors import DataError, count_of, format_items
 
 
 @click.group("tracking")
@@ -38,7 +38,7 @@ def copy_runs(source: str, target: str) -> None:
 
     done = copy_history(source, target)
     echo(
-        f"{done.runs} runs: {done.created} copied, {done.mended} completed, the others were already complete."
+        f"{count_of(done.runs, 'run')}: {done.created} copied, {done.mended} completed, the others were already complete."
     )
     if done.unread:
         echo(f"Skipped, because they cannot be read:\n{format_items(done.unread, 50)}", err=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from caramel.cli.output import add_json_option, echo, print_json
-from caramel.errors import format_items
+from caramel.errors import count_of, format_items
 
 
 @click.command("verify")
@@ -51,7 +51,7 @@ def _verify_rescoring(name: str) -> list[str]:
     again = rescore_version(name, Path())
     if not again.differences:
         echo(
-            f"Its table of results ({again.rows:,} rows) equals the table recomputed from its similarities, to the last digit."
+            f"Its table of results ({count_of(again.rows, 'row')}) equals the table recomputed from its similarities, to the last digit."
         )
         return []
     echo(f"Values of its table of results that differ from the recomputed table: {len(again.differences):,}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from caramel.doctor.findings import FAIL, GIB, OK, WARN, Finding
-from caramel.errors import CaramelError
+from caramel.errors import CaramelError, count_of
 from caramel.runtime.ray.cluster import SOURCES, get_cluster_address, open_ray_session
 from caramel.runtime.ray.file_transfer import CACHE
 from caramel.runtime.ray.node import format_version_differences, list_versions
@@ -50,7 +50,7 @@ def _iter_node_findings() -> Iterator[Finding]:
     names = {node["NodeManagerHostname"] for node in alive}
     gone = {node["NodeManagerHostname"] for node in ray.nodes()} - names  # without nodes that came back
     has = ray.cluster_resources()
-    text = f"{len(alive)} nodes, {has.get('CPU', 0):g} processors, {has.get('GPU', 0):g} GPUs"
+    text = f"{count_of(len(alive), 'node')}, {has.get('CPU', 0):g} processors, {has.get('GPU', 0):g} GPUs"
     lost = f"; gone: {', '.join(sorted(gone))}" if gone else ""
     yield Finding(
         WARN if gone else OK,

@@ -13,7 +13,7 @@ import psutil
 
 from caramel.doctor import local_status
 from caramel.doctor.findings import FAIL, OK, WARN, Finding
-from caramel.errors import CaramelError, DataError, ResourceError, redact_secrets
+from caramel.errors import CaramelError, DataError, ResourceError, count_of, redact_secrets
 from caramel.runtime.dvc import cache, settings, state
 from caramel.runtime.mlflow.server import get_tracking_server, require_server
 from caramel.runtime.mlflow.store import DATABASE, count_runs, format_database_uri
@@ -160,7 +160,7 @@ def check_dvc_lock(root: Path, status: subprocess.Popen[str] | None) -> Finding:
     ]
     stale = [stage for stage, entries in changes.items() if _is_stale(entries, outputs)]
     absent = [stage for stage, entries in changes.items() if _has_missing_outputs(entries)]
-    text = f"{len(stale)} stages to run, from {stale[0]!r} on" if stale else "current"
+    text = f"{count_of(len(stale), 'stage')} to run, from {stale[0]!r} on" if stale else "current"
     if absent:
         text += f"; outputs of {len(absent)} stages are missing"
     if stale or absent:
@@ -203,4 +203,4 @@ def check_mlflow(root: Path) -> Finding:
         count, running = count_runs(database)
     except CaramelError as error:
         return Finding(FAIL, "mlflow", str(error))
-    return Finding(OK, "mlflow", f"{count} runs, {running} still running")
+    return Finding(OK, "mlflow", f"{count_of(count, 'run')}, {running} still running")

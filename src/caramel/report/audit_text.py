@@ -13,6 +13,7 @@ from caramel.benchmarks.ceilings.ceilings import compute_skill
 from caramel.blind.image.attack import FEWEST
 from caramel.blind.image.shortcuts import ImageShortcuts
 from caramel.blind.text.attack import BEST
+from caramel.errors import count_of
 from caramel.report.sections.ceiling_section import (
     BOUND_NOTE,
     is_exact,
@@ -52,7 +53,7 @@ def format_audit(result: Audit, *, beside: Mapping[str, float] | None = None, be
     )
     return "\n".join(
         [
-            f"{len(result.rows)} rows of {result.name}{attacked}; {result.attack.groups} groups by "
+            f"{count_of(len(result.rows), 'row')} of {result.name}{attacked}; {count_of(result.attack.groups, 'group')} by "
             f"{result.attack.grouped_by}",
             "Blind accuracy in per cent (chance 50, a tie counts half), 95 % interval and p-value of micro",
             "",
@@ -64,7 +65,7 @@ def format_audit(result: Audit, *, beside: Mapping[str, float] | None = None, be
             "",
             *_format_artifacts(result.giveaways),
             "",
-            f"Defects: {result.faulty} rows (word_order_only is the intended form of a swap)",
+            f"Defects: {count_of(result.faulty, 'row')} (word_order_only is the intended form of a swap)",
             *(f"  {name:28}{len(ids):>6}{_format_examples(ids)}" for name, ids in result.defects.items()),
             *_format_images_and_leaks(result),
         ]

@@ -110,7 +110,7 @@ def test_an_unfinished_correction_stops_the_stage_that_reads_it(project: Call) -
     make(project, "correct")
     AnswerStore(Path("task.db")).add_answers([answer_of("p0", "a", answer="Corrected.")])
     code, _, error = project("annotate", "answers", "task.db", "--out", "answers.parquet")
-    assert (code, f"{COUNT - 1} items have no answer yet" in error) == (0, True)
+    assert (code, f"Without an answer yet: {COUNT - 1} items." in error) == (0, True)
     assert project("annotate", "decide", "answers.parquet", "--out", "decisions.parquet")[0] == 0
     pairs = read_table(PAIRS, "data/scenes/pairs.parquet")
     with pytest.raises(DataError, match=rf"{COUNT - 1} have no answer:\s+- 'p1'"):
@@ -167,7 +167,7 @@ def test_items_with_a_broken_image_are_left_out_and_named(project: Call) -> None
     code, out, error = project("annotate", "make", "choose", "--out", "task.db")
     assert code == 0
     assert f"{COUNT - 1} items" in out
-    assert "1 items left out" in error
+    assert "1 item left out" in error
     assert "p3:replace_att" in error
     for n in range(COUNT):
         break_image(Path("data/scenes/images.parquet"), f"i{n}")

@@ -52,7 +52,7 @@ def test_images_that_are_missing_are_counted(release: Path) -> None:
     (release / "000000000002.jpg").unlink()
     page = build(release)
     assert page.images == 7
-    assert page.notes == ["1 images cannot be read; give their folder with --images."]
+    assert page.notes == ["1 image cannot be read; give their folder with --images."]
 
 
 def test_files_of_another_release_are_refused(release: Path) -> None:

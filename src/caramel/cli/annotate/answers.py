@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from caramel.cli.output import echo
+from caramel.errors import count_of
 from caramel.io.files import forbid_overwriting_inputs
 
 
@@ -38,7 +39,8 @@ def write_task_answers(task: Path, out: Path) -> None:
     write_table(ANNOTATIONS, with_unanswered, out)
     skipped = int(rows["skipped"].notna().sum())
     echo(
-        f"{len(rows) - skipped} answers and {skipped} skipped items by {rows['annotator'].nunique()} annotators. Written to {out}."
+        f"{count_of(len(rows) - skipped, 'answer')} and {count_of(skipped, 'skipped item')} by "
+        f"{count_of(rows['annotator'].nunique(), 'annotator')}. Written to {out}."
     )
     if len(unanswered):
-        echo(f"{len(unanswered)} items have no answer yet.", err=True)
+        echo(f"Without an answer yet: {count_of(len(unanswered), 'item')}.", err=True)

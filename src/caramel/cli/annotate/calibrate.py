@@ -8,6 +8,7 @@ import click
 
 from caramel.cli.options import SEED
 from caramel.cli.output import echo
+from caramel.errors import count_of
 
 
 @click.command("calibrate")
@@ -70,7 +71,7 @@ def calibrate_judge(decisions: Path, choices: Path, candidates: Path, judge: str
     quality = calibrate_on_decisions(scores, of_choose, seed=seed)
     precision_low, precision_high = quality.precision_interval
     recall_low, recall_high = quality.recall_interval
-    echo(f"{quality.chosen} images that people chose, {quality.refused} that they refused.")
+    echo(f"{count_of(quality.chosen, 'image')} that people chose, {quality.refused} that they refused.")
     echo(f"threshold    {quality.threshold:.4f}")
     echo(f"precision    {quality.precision:.3f} [{precision_low:.3f}, {precision_high:.3f}]")
     echo(f"recall       {quality.recall:.3f} [{recall_low:.3f}, {recall_high:.3f}]")

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from caramel.cli.output import echo
-from caramel.errors import ConfigError
+from caramel.errors import ConfigError, count_of
 from caramel.io.files import forbid_overwriting_inputs
 
 TASK = click.Path(path_type=Path)
@@ -85,7 +85,7 @@ def export_task(task: Path, target: str, out: Path, annotator: str | None, part:
             write_csv_folder(out, store.settings, items, read_image)
         else:
             write_label_studio(out, store.settings, items, read_image)
-    echo(f"{len(items)} items. Written to {out}.")
+    echo(f"{count_of(len(items), 'item')}. Written to {out}.")
 
 
 @click.command("import")

@@ -11,7 +11,7 @@ import click
 
 from caramel.cli.options import SEED, Command, collect_options
 from caramel.cli.output import echo
-from caramel.errors import format_items
+from caramel.errors import count_of, format_items
 from caramel.io.files import forbid_overwriting_inputs
 
 if TYPE_CHECKING:
@@ -108,13 +108,13 @@ def write_task(
     )
     create_task_file(options.out, settings, prepared.items, keys.images, prepared.roles)
     if prepared.broken:
-        echo(f"{len(prepared.broken)} items left out:\n{format_items(prepared.broken)}", err=True)
+        echo(f"{count_of(len(prepared.broken), 'item')} left out:\n{format_items(prepared.broken)}", err=True)
     gold = [*prepared.roles.values()].count("gold")
     if gold:
         _echo_gold_share(gold, len(prepared.items) - len(prepared.roles), options.gold_every)
     known = f", {len(prepared.roles)} of them with known answers" if prepared.roles else ""
     echo(
-        f"{len(prepared.items)} items{known}. Written to {options.out}. Serve it: caramel annotate {options.out}"
+        f"{count_of(len(prepared.items), 'item')}{known}. Written to {options.out}. Serve it: caramel annotate {options.out}"
     )
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from caramel.benchmarks.content import TEXTS_HASH
 from caramel.benchmarks.errata import Corrections, apply_errata, find_errata_file, read_errata
-from caramel.errors import DataError, format_items
+from caramel.errors import DataError, count_of, format_items
 from caramel.interfaces.benchmark import Task
 
 KEY = ["model", "benchmark", "subset", "metric"]
@@ -87,11 +87,15 @@ class ErrataFilter:
                 f"No result is of an instance with an erratum:\n{format_items([*self.corrections.published])}\n"
                 f"Give results with the benchmark's instance names, of the benchmark as published."
             )
-        notes = [f"{len(self.excluded):,} results are of excluded instances."] if self.excluded else []
+        notes = (
+            [f"Left out: {count_of(len(self.excluded), 'result')} of excluded instances."]
+            if self.excluded
+            else []
+        )
         if self.outdated:
             names = sorted({instance for _, instance in self.outdated})
             notes.append(
-                f"{len(self.outdated):,} results are of texts that were corrected. They do not count until the models are "
+                f"Left out: {count_of(len(self.outdated), 'result')} of texts that were corrected, until the models are "
                 f"scored again with `caramel eval --errata`: {', '.join(names[:10])}{' …' if len(names) > 10 else ''}."
             )
         return notes

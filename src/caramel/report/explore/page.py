@@ -12,7 +12,7 @@ import pandas as pd
 
 from caramel.benchmarks.content import TEXTS_HASH
 from caramel.benchmarks.errata import Erratum, apply_errata, read_errata
-from caramel.errors import DataError, format_items
+from caramel.errors import DataError, count_of, format_items
 from caramel.evaluation.benchmark_source import BenchmarkSource, read_task
 from caramel.evaluation.external import run_files
 from caramel.interfaces.benchmark import ABSENT, ImageFile, Task
@@ -160,5 +160,5 @@ def _embed_images(
     if len(chosen) < len(files):
         notes.append(f"{len(chosen):,} of {len(files):,} images are embedded (--max-images).")
     if missing := sum(encoded[i] is None for i in chosen):
-        notes.append(f"{missing:,} images cannot be read; give their folder with --images.")
+        notes.append(f"{count_of(missing, 'image')} cannot be read; give their folder with --images.")
     return encoded, notes
