@@ -9,16 +9,16 @@ import csv
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Literal
+from typing import IO, Literal
 
 import numpy as np
 
-from caramel.benchmarks.crepe_files import BOX, COLUMNS
+from caramel.benchmarks.crepe_files import COLUMNS
 from caramel.interfaces.benchmark import Reject
 from caramel.interfaces.scene_graph import Box
 from caramel.io.files import write_atomically
@@ -106,29 +106,59 @@ def _rank_texts(texts: Sequence[str], plausible: PlausibilityScorer) -> list[str
     return [text for _, text in sorted(zip(plausible(texts), texts, strict=True), key=lambda row: -row[0])]
 
 
+class ExampleSpool:
+    """Examples of one file, which wait on the disk until all are known; they have the same columns of negatives."""
+
+    def __init__(self, file: IO[str]) -> None:
+        """Use an empty temporary file."""
+        self._file, self._writer, self.count = file, csv.writer(file), 0
+
+    def add_example(self, example: Example) -> None:
+        """Add an example."""
+        sides = [round(side) for side in example.box]
+        if not self.count:
+            self._writer.writerow([*COLUMNS, *example.negatives])
+        negatives = [str(list(texts)) for texts in example.negatives.values()]
+        self._writer.writerow([example.image_id, *sides, example.caption, *negatives])
+        self.count += 1
+
+    def write(self, path: Path) -> int:
+        """Write the file, and return the number of examples; without any, the file of an earlier run is removed."""
+        if not self.count:
+            remove_file(path)
+        else:
+            write_atomically(path, self._copy_rows)
+        return self.count
+
+    def _copy_rows(self, temporary: Path) -> None:
+        _copy_text(self._file, temporary)
+
+
+@contextmanager
+def open_spools(names: Iterable[str]) -> Iterator[dict[str, ExampleSpool]]:
+    """Yield an empty spool for each name; what is not written to a file by the end is gone."""
+    with ExitStack() as files:
+        yield {
+            name: ExampleSpool(files.enter_context(TemporaryFile("w+", newline="", encoding="utf-8")))
+            for name in names
+        }
+
+
 def write_examples(path: Path, examples: Iterable[Example]) -> int:
     """Write a file of examples, which have the same columns of negatives, and return how many there are.
 
     If there are none, no file is written, and the file of an earlier run is removed.
     """
-    rows = iter(examples)
-    first = list(islice(rows, 1))
-    if not first:
-        remove_file(path)
-        return 0
-    count = 0
+    with open_spools([path.name]) as spools:
+        for example in examples:
+            spools[path.name].add_example(example)
+        return spools[path.name].write(path)
 
-    def write_rows(temporary: Path) -> None:
-        nonlocal count
-        with temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, [*COLUMNS, *first[0].negatives])
-            writer.writeheader()
-            for row in _iter_rows([*first, *rows]):
-                writer.writerow(row)
-                count += 1
 
-    write_atomically(path, write_rows)
-    return count
+def _copy_text(file: IO[str], target: Path) -> None:
+    file.seek(0)
+    with target.open("w", newline="", encoding="utf-8") as whole:
+        shutil.copyfileobj(file, whole)
 
 
 @contextmanager
@@ -146,19 +176,7 @@ def open_rejects(path: Path) -> Iterator[tuple[Callable[[Reject], None], Counter
             counts[row.reason] += 1
             writer.writerow(row)
 
-        def copy_rows(temporary: Path) -> None:
-            file.seek(0)
-            with temporary.open("w", newline="", encoding="utf-8") as whole:
-                shutil.copyfileobj(file, whole)
-
         try:
             yield record_reject, counts
         finally:  # the rejects explain an error such as "no examples are left"
-            write_atomically(path, copy_rows)
-
-
-def _iter_rows(examples: Iterable[Example]) -> Iterator[dict[str, object]]:
-    for one in examples:
-        sides = dict(zip(BOX, (round(side) for side in one.box), strict=True))
-        negatives = {column: str(list(texts)) for column, texts in one.negatives.items()}
-        yield {"image_id": one.image_id, **sides, "caption": one.caption, **negatives}
+            write_atomically(path, lambda temporary: _copy_text(file, temporary))

@@ -9,7 +9,9 @@ becomes "blue car and a pink toy".
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -29,12 +31,12 @@ from caramel.crepe.example_files import (
     Example,
     PlausibilityScorer,
     Sampling,
+    open_spools,
     select_negatives,
     take_negatives,
-    write_examples,
 )
 from caramel.crepe.foils import CaptionedGraph, replace_caption_words
-from caramel.crepe.results.frequencies import write_frequencies
+from caramel.crepe.results.frequencies import Item, list_typed_items, write_frequencies
 from caramel.crepe.visual_genome_graphs import ImageGraph, OnReject
 from caramel.errors import DataError
 from caramel.interfaces.benchmark import Reject
@@ -70,7 +72,7 @@ def iter_region_examples(
 
     Of descriptions with equal graphs, only the first is used.
     """
-    known: set[tuple[object, ...]] = set()
+    known: set[bytes] = set()
     for image in images:
         for region in image.regions:
             where = f"image {image.image_id}"
@@ -81,13 +83,18 @@ def iter_region_examples(
                 why = NONE
             elif isinstance(caption, str):
                 why = UNSAID
-            elif why is None and graph.canonicalise() in known:
+            elif why is None and _hash_graph(graph) in known:
                 why = SAME
             if why is None and not isinstance(caption, str):
-                known.add(graph.canonicalise())
+                known.add(_hash_graph(graph))
                 yield RegionExample(image.image_id, region.box, CaptionedGraph(caption, graph, image.graph))
             else:
                 reject(Reject(where, why or UNSAID, region.phrase))
+
+
+def _hash_graph(graph: SceneGraph) -> bytes:
+    """Return a hash of a graph's content: the graphs of a million regions would fill gigabytes."""
+    return hashlib.blake2b(repr(graph.canonicalise()).encode(), digest_size=16).digest()
 
 
 def is_compound(graph: SceneGraph) -> bool:
@@ -232,30 +239,29 @@ def write_systematicity_files(
         DataError: no region is left.
     """
     known = count_seen_items(index, (region.captioned.graph for region in regions()))
-    examples_by_split: dict[str, list[Example]] = {split: [] for split in SPLITS}
-    raw_by_split: dict[str, list[Example]] = {split: [] for split in SPLITS}
-    graphs_by_split: dict[str, list[SceneGraph]] = {split: [] for split in SPLITS}
-    for region in regions():
-        split = assign_split(region.captioned.graph, known)
-        text = region.captioned.caption.text
-        raw_by_split[split].append(Example(region.image_id, region.box, text, {}))
-        if not is_compound(region.captioned.graph):
-            reject(Reject(f"image {region.image_id}", SEVERAL, text))
-            continue
-        rng = np.random.default_rng(int(compute_stable_keys([f"{region.image_id} {text}"], seed)[0]))
-        negatives = _select_region_negatives(region.captioned, words, rng, plausible, sampling)
-        if any(len(negatives[column]) < number for column, number in NUMBERS.items()):
-            reject(Reject(f"image {region.image_id}", FEW, text))
-        else:
-            graphs_by_split[split].append(region.captioned.graph)
-            examples_by_split[split].append(Example(region.image_id, region.box, text, negatives))
-    names = get_file_paths(out, name)
-    counts = {split: write_examples(names[split], examples) for split, examples in examples_by_split.items()}
-    corpus_counts = {split_item(item): count for item, count in known.items()}
-    write_frequencies(get_frequency_path(out, name), graphs_by_split, corpus_counts)
-    if raw is not None:
-        for split, pairs in raw_by_split.items():
-            write_examples(get_raw_path(raw, split, name), pairs)
+    items_by_split: dict[str, Counter[Item]] = {split: Counter() for split in SPLITS}
+    with open_spools(SPLITS) as examples, open_spools(SPLITS) as pairs:
+        for region in regions():
+            split = assign_split(region.captioned.graph, known)
+            text = region.captioned.caption.text
+            pairs[split].add_example(Example(region.image_id, region.box, text, {}))
+            if not is_compound(region.captioned.graph):
+                reject(Reject(f"image {region.image_id}", SEVERAL, text))
+                continue
+            rng = np.random.default_rng(int(compute_stable_keys([f"{region.image_id} {text}"], seed)[0]))
+            negatives = _select_region_negatives(region.captioned, words, rng, plausible, sampling)
+            if any(len(negatives[column]) < number for column, number in NUMBERS.items()):
+                reject(Reject(f"image {region.image_id}", FEW, text))
+            else:
+                items_by_split[split].update(list_typed_items(region.captioned.graph))
+                examples[split].add_example(Example(region.image_id, region.box, text, negatives))
+        names = get_file_paths(out, name)
+        counts = {split: spool.write(names[split]) for split, spool in examples.items()}
+        corpus_counts = {split_item(item): count for item, count in known.items()}
+        write_frequencies(get_frequency_path(out, name), items_by_split, corpus_counts)
+        if raw is not None:
+            for split, spool in pairs.items():
+                spool.write(get_raw_path(raw, split, name))
     if not any(counts.values()):
         raise DataError(
             "No region of one compound with hard negatives is left: see the rejects for the reasons."

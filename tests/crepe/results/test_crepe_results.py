@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,12 @@ from commands import run_command
 from PIL import Image
 
 from caramel.crepe.results.figures import compute_r2
-from caramel.crepe.results.frequencies import read_frequencies, summarise_frequencies, write_frequencies
+from caramel.crepe.results.frequencies import (
+    list_typed_items,
+    read_frequencies,
+    summarise_frequencies,
+    write_frequencies,
+)
 from caramel.crepe.results.recalls import select_productivity, summarise_retrieval
 from caramel.crepe.results.write import VERIFIED_TABLES, list_output_names, write_crepe_figures
 from caramel.errors import ConfigError, DataError
@@ -49,7 +55,11 @@ def write_counts(path: Path) -> Path:
     red_dog = SceneGraph((Node("dog", ("red",)),))
     related = SceneGraph((Node("dog"), Node("cat")), (Edge(0, "on", 1),))
     known = {("obj", "dog"): 5, ("att", "red"): 2, ("red", "dog"): 1, ("obj", "cat"): 3, ("rel", "on"): 9}
-    write_frequencies(path, {"sc": [red_dog, red_dog], "uc": [related], "ua": []}, known)
+    counts = {
+        split: Counter(item for graph in graphs for item in list_typed_items(graph))
+        for split, graphs in {"sc": [red_dog, red_dog], "uc": [related], "ua": []}.items()
+    }
+    write_frequencies(path, counts, known)
     return path
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -17,25 +17,29 @@ from caramel.io.readers import iter_csv_rows
 COLUMNS = ("split", "type", "words", "in_set", "in_corpus")
 SEPARATOR = " | "  # between the words of a compound
 
+Item = tuple[str, tuple[str, ...]]  # type, and the atom (type and word) or the words of the compound
+
+
+def list_typed_items(graph: SceneGraph) -> list[Item]:
+    """Return the atoms and compounds of a graph, each with its type."""
+    atoms = [(atom_type, (atom_type, word)) for atom_type, word in graph.list_atoms()]
+    return [*atoms, *(("compound", compound) for compound in graph.list_compounds())]
+
 
 def write_frequencies(
     path: Path,
-    graphs_by_split: Mapping[str, Iterable[SceneGraph]],
+    counts_by_split: Mapping[str, Counter[Item]],
     corpus_counts: Mapping[tuple[str, ...], int],
 ) -> None:
     """Write a row for each atom and compound of each split.
 
     Args:
         path: the CSV file.
-        graphs_by_split: split -> graphs of its examples.
+        counts_by_split: split -> number of its examples with each item (``list_typed_items``).
         corpus_counts: atom (type and word) or compound (its words) -> number of captions of the corpus with it.
     """
     rows = []
-    for split, graphs in graphs_by_split.items():
-        counts: Counter[tuple[str, tuple[str, ...]]] = Counter()
-        for graph in graphs:
-            counts.update((atom_type, (atom_type, word)) for atom_type, word in graph.list_atoms())
-            counts.update(("compound", compound) for compound in graph.list_compounds())
+    for split, counts in counts_by_split.items():
         for (item_type, item), count in sorted(counts.items()):
             words = SEPARATOR.join(item if item_type == "compound" else item[1:])
             rows.append((split, item_type, words, count, corpus_counts.get(item, 0)))
