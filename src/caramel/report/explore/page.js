@@ -202,7 +202,7 @@ function showInstances(bench) {
   const verdicts = bench.verdicts[state.metric][bench.models.indexOf(state.model)];
   if (verdicts) for (const i of matches) counts[verdicts[i]]++;
   const parts = verdicts ? Object.keys(counts).filter((key) => counts[key]).map((key) => `${counts[key]} ${VERDICTS[key][1]}`) : [];
-  one("#heading").textContent = `${matches.length} instances${verdicts ? `, ${state.model}: ${parts.join(", ")}` : ""}`;
+  one("#heading").textContent = `${matches.length.toLocaleString("en")} ${matches.length === 1 ? "instance" : "instances"}${verdicts ? `, ${state.model}: ${parts.join(", ")}` : ""}`;
   showPage(0);
 }
 
