@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from pathlib import Path
 from typing import Any
 
@@ -12,60 +11,48 @@ import pytest
 import torch
 import torch.nn.functional as F
 from PIL import Image
+from plain_albef import (
+    EMBED,
+    INNER,
+    WIDTH,
+    State,
+    attend,
+    build_text_shapes,
+    draw_weights,
+    name_layers,
+    normalise,
+    project,
+    read,
+)
 from small_transformers import CAPTIONS, bert_tokenizer, picture
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import DualEncoder, Matcher
 from caramel.models.specs import hash_content, missing_of, open_model
 
-WIDTH, INNER, EMBED, PATCH, SIDE, BLOCKS, LAYERS, FUSION = 128, 96, 24, 16, 48, 2, 4, 2
+PATCH, SIDE, BLOCKS = 16, 48, 2
 FILES = [picture(seed, size) for seed, size in enumerate([(40, 32), (32, 50), (64, 64)])]
 IMAGE_OF = np.repeat(np.arange(len(FILES)), len(CAPTIONS))
 TEXT_OF = np.tile(np.arange(len(CAPTIONS)), len(FILES))
-State = dict[str, torch.Tensor]
 
 
 def build_state(words: int) -> State:
     """Return random weights with the names and shapes of ALBEF.pth, as pre-training writes them."""
-    shapes: dict[str, tuple[int, ...]] = {
+    shapes = build_text_shapes(words, WIDTH) | {
         "visual_encoder.cls_token": (1, 1, WIDTH),
         "visual_encoder.pos_embed": (1, 1 + (SIDE // PATCH) ** 2, WIDTH),
         "visual_encoder.patch_embed.proj.weight": (WIDTH, 3, PATCH, PATCH),
         "visual_encoder.patch_embed.proj.bias": (WIDTH,),
-        "text_encoder.bert.embeddings.word_embeddings.weight": (words, WIDTH),
-        "text_encoder.bert.embeddings.position_embeddings.weight": (40, WIDTH),
-        "text_encoder.bert.embeddings.token_type_embeddings.weight": (2, WIDTH),
-        "text_encoder.cls.predictions.bias": (words,),
-        "vision_proj.weight": (EMBED, WIDTH),
-        "vision_proj.bias": (EMBED,),
-        "text_proj.weight": (EMBED, WIDTH),
-        "text_proj.bias": (EMBED,),
         "itm_head.weight": (2, WIDTH),
         "itm_head.bias": (2,),
-        "temp": (),
         "image_queue": (EMBED, 8),
     }
-    norms = ["visual_encoder.norm", "text_encoder.bert.embeddings.LayerNorm"]
-    linear: dict[str, tuple[int, int]] = {}
+    norms, linear = ["visual_encoder.norm"], {}
     for block in (f"visual_encoder.blocks.{n}" for n in range(BLOCKS)):
         norms += [f"{block}.norm1", f"{block}.norm2"]
         linear |= {f"{block}.attn.qkv": (3 * WIDTH, WIDTH), f"{block}.attn.proj": (WIDTH, WIDTH)}
         linear |= {f"{block}.mlp.fc1": (INNER, WIDTH), f"{block}.mlp.fc2": (WIDTH, INNER)}
-    for number in range(LAYERS):
-        layer = f"text_encoder.bert.encoder.layer.{number}"
-        for kind in ("attention", "crossattention")[: 1 + (number >= FUSION)]:
-            linear |= {f"{layer}.{kind}.self.{part}": (WIDTH, WIDTH) for part in ("query", "key", "value")}
-            linear |= {f"{layer}.{kind}.output.dense": (WIDTH, WIDTH)}
-            norms += [f"{layer}.{kind}.output.LayerNorm"]
-        linear |= {f"{layer}.intermediate.dense": (INNER, WIDTH), f"{layer}.output.dense": (WIDTH, INNER)}
-        norms += [f"{layer}.output.LayerNorm"]
-    for name, (out, given) in linear.items():
-        shapes |= {f"{name}.weight": (out, given), f"{name}.bias": (out,)}
-    for name in norms:
-        shapes |= {f"{name}.weight": (WIDTH,), f"{name}.bias": (WIDTH,)}
-    generator = torch.Generator().manual_seed(0)
-    state = {name: torch.randn(shape, generator=generator) * 0.3 for name, shape in shapes.items()}
-    state |= {name: state[name] + 1 for name in state if name.endswith(("LayerNorm.weight", "norm.weight"))}
+    state = draw_weights(shapes | name_layers(linear, norms))
     momentum = {
         name.replace("visual_encoder.", "visual_encoder_m.", 1): value + 1 for name, value in state.items()
     }
@@ -81,23 +68,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     state = build_state(len(vocabulary))
     torch.save({"model": state, "config": {"image_res": SIDE}, "epoch": 3}, folder / "ALBEF.pth")
     return folder
-
-
-def attend(state: State, query: Any, key: Any, value: Any, biases: Any) -> torch.Tensor:
-    """Return the attention of heads of 64 numbers, before its output projection."""
-    q, k, v = (
-        F.linear(x, state[f"{name}.weight"], state[f"{name}.bias"]).unflatten(-1, (-1, 64)).transpose(0, 1)
-        for x, name in zip((query, key, value), biases, strict=True)
-    )
-    return ((q @ k.transpose(1, 2) / math.sqrt(64)).softmax(-1) @ v).transpose(0, 1).flatten(1)
-
-
-def normalise(state: State, x: torch.Tensor, name: str, eps: float) -> torch.Tensor:
-    return F.layer_norm(x, x.shape[-1:], state[f"{name}.weight"], state[f"{name}.bias"], eps)
-
-
-def project(state: State, x: torch.Tensor, name: str) -> torch.Tensor:
-    return F.linear(x, state[f"{name}.weight"], state[f"{name}.bias"])
 
 
 def see(state: State, image: bytes, side: int, positions: torch.Tensor) -> torch.Tensor:
@@ -121,29 +91,6 @@ def see(state: State, image: bytes, side: int, positions: torch.Tensor) -> torch
         h = project(state, normalise(state, x, f"{block}.norm2", 1e-6), f"{block}.mlp.fc1")
         x = x + project(state, F.gelu(h), f"{block}.mlp.fc2")
     return normalise(state, x, "visual_encoder.norm", 1e-6)
-
-
-def read(state: State, tokens: list[int], image: torch.Tensor | None) -> torch.Tensor:
-    """Return the states (t, d) of a text: models/xbert.py, mode ``text`` without an image, then mode ``fusion``."""
-    embeddings, bert = "text_encoder.bert.embeddings", "text_encoder.bert.encoder.layer"
-    x = state[f"{embeddings}.word_embeddings.weight"][tokens]
-    x = x + state[f"{embeddings}.position_embeddings.weight"][: len(tokens)]
-    x = normalise(
-        state, x + state[f"{embeddings}.token_type_embeddings.weight"][0], f"{embeddings}.LayerNorm", 1e-12
-    )
-    for number in range(FUSION if image is None else LAYERS):
-        for kind, seen in (("attention", x), ("crossattention", image))[: 1 + (number >= FUSION)]:
-            name = f"{bert}.{number}.{kind}"
-            assert seen is not None
-            other = x if kind == "attention" else seen
-            h = attend(state, x, other, other, [f"{name}.self.{part}" for part in ("query", "key", "value")])
-            x = normalise(
-                state, x + project(state, h, f"{name}.output.dense"), f"{name}.output.LayerNorm", 1e-12
-            )
-        h = F.gelu(project(state, x, f"{bert}.{number}.intermediate.dense"))
-        h = project(state, h, f"{bert}.{number}.output.dense")
-        x = normalise(state, x + h, f"{bert}.{number}.output.LayerNorm", 1e-12)
-    return x
 
 
 def compute_plainly(folder: Path, side: int = SIDE) -> tuple[np.ndarray, np.ndarray]:
@@ -235,7 +182,7 @@ def test_a_wrong_size_and_a_folder_without_words_or_with_two_files_are_named(
     with pytest.raises(BackendError, match=r"no vocab\.txt or tokenizer\.json"):
         open_fresh(f"itm:{tmp_path}")
     (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "dog"]))
-    with pytest.raises(BackendError, match="has 6 tokens, and ALBEF's text encoder"):
+    with pytest.raises(BackendError, match="has 6 tokens, and the text encoder"):
         open_fresh(f"itm:{tmp_path}")
     (tmp_path / "other.pth").write_bytes(b"")
     assert "has 2 files of weights: ALBEF.pth, other.pth" in missing_of(f"itc:{tmp_path}")[0]

@@ -1,15 +1,17 @@
-"""ALBEF (Li et al., NeurIPS 2021) from the checkpoints of its authors: a folder with one .pth file and BERT's vocabulary.
+"""ALBEF (Li et al., NeurIPS 2021) and X-VLM (Zeng et al., ICML 2022) from the checkpoints of their authors.
 
-The file is a state dict, as ``ALBEF.pth`` of github.com/salesforce/ALBEF, under the key ``model`` or alone. It holds a
-vision transformer (named as timm's), a BERT whose last layers attend to the image (``crossattention``), projections and
-a matching head; the momentum copies, queues and the head of masked words beside them are not used. The checkpoint states
-no config: all sizes are read from the weights, and a head has 64 numbers, as in all of ViT and BERT that ALBEF uses.
-Tokenizer files of bert-base-uncased must lie beside it.
+A target is a folder with one .pth file and BERT's vocabulary. The file is a state dict, as ``ALBEF.pth`` of
+github.com/salesforce/ALBEF and ``4m_base_model_state_step_199999.th`` (renamed to .pth) of github.com/zengyan-97/X-VLM,
+under the key ``model`` or alone. It holds an image encoder (``albef_vision``), a BERT whose last layers attend to the image
+(``crossattention``), projections and a matching head, in X-VLM of two layers. Momentum copies, queues, and the heads of
+masked words and boxes are not used. The checkpoint states no config: all sizes are read from the weights. Tokenizer files of
+bert-base-uncased must lie beside it.
 
-Confirmed in models/model_retrieval.py, models/vit.py and configs/config_bert.json of that repository. Images are resized
-to a square as there (bicubic, CLIP's mean), by default to the size of the position embeddings. ``?image_size=384``
-interpolates them, as its authors do. Captions are normalised as in LAVIS, which SugarCrepe++ uses
-(``text_normalization``).
+Confirmed in models/model_retrieval.py, models/vit.py and configs/config_bert.json of ALBEF's repository. X-VLM's
+(models/xvlm.py, models/swin_transformer.py, dataset/utils.py) is written as it is known, without the files at hand. Images
+are resized to a square as there (bicubic, CLIP's mean), by default to the size of the weights. ``?image_size=384``
+interpolates ALBEF's position embeddings, as its authors do. ALBEF's captions are normalised as in LAVIS, which
+SugarCrepe++ uses, and X-VLM's as in its own code (``text_normalization``).
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from timm.models.vision_transformer import VisionTransformer
 from transformers import BertConfig, BertModel, BertTokenizer, BlipImageProcessorPil
 from transformers.models.bert.modeling_bert import BertLayer
 
@@ -29,15 +30,24 @@ from caramel.errors import BackendError
 from caramel.models.devices import move_to_device, resolve_device
 from caramel.models.loading.files import translate_load_errors, validate_model
 from caramel.models.loading.state_dicts import fit_state, read_state
-from caramel.models.open_clip.config import LARGEST_SIDE
 from caramel.models.transformers.albef_files import find_albef_file, list_albef_problems, split_image_size
+from caramel.models.transformers.albef_vision import (
+    HEAD,
+    POSITIONS,
+    State,
+    build_vision_encoder,
+    count_layers,
+    get_shape,
+    infer_vision_sizes,
+    is_swin,
+    rename_swin_weights,
+    resize_positions,
+)
 
-HEAD = 64  # numbers of an attention head
 PARTS = ("visual_encoder.", "text_encoder.", "vision_proj.", "text_proj.", "itm_head.")
 UNUSED = ("text_encoder.cls.", "text_encoder.pooler.", "text_encoder.embeddings.position_ids")
 _LAYER = "text_encoder.encoder.layer"
 Loaded = TypeVar("Loaded")
-State = dict[str, torch.Tensor]
 
 
 class AlbefConfig(BertConfig):  # type: ignore[misc]
@@ -46,22 +56,19 @@ class AlbefConfig(BertConfig):  # type: ignore[misc]
     model_type = "albef"
 
 
+class XvlmConfig(AlbefConfig):
+    """The same for X-VLM."""
+
+    model_type = "xvlm"
+
+
 class Albef(torch.nn.Module):
     """The parts of ALBEF that score pairs, under the names of its checkpoints."""
 
     def __init__(self, config: AlbefConfig) -> None:
         super().__init__()
         self.config = config
-        self.visual_encoder = VisionTransformer(
-            img_size=config.image_size,
-            patch_size=config.patch_size,
-            embed_dim=config.vision_width,
-            depth=config.vision_layers,
-            num_heads=config.vision_width // HEAD,
-            mlp_ratio=config.vision_mlp / config.vision_width,
-            num_classes=0,
-            global_pool="",  # all tokens
-        )
+        self.visual_encoder = build_vision_encoder(config)
         self.text_encoder = BertModel(config, add_pooling_layer=False)
         layers = self.text_encoder.encoder.layer
         crossed = copy.deepcopy(config)
@@ -69,9 +76,12 @@ class Albef(torch.nn.Module):
         for number in range(config.fusion_layer, config.num_hidden_layers):
             layers[number] = BertLayer(crossed, number)
             layers[number].attention.self.is_causal = False  # and yet each token attends to all
+            for part in ("key", "value"):  # of an image's tokens, which may be wider
+                linear = torch.nn.Linear(config.vision_width, config.hidden_size)
+                setattr(layers[number].crossattention.self, part, linear)
         self.vision_proj = torch.nn.Linear(config.vision_width, config.embed_dim)
         self.text_proj = torch.nn.Linear(config.hidden_size, config.embed_dim)
-        self.itm_head = torch.nn.Linear(config.hidden_size, 2)
+        self.itm_head = _build_matching_head(config)
 
     def encode_text(self, input_ids: torch.Tensor) -> torch.Tensor:
         """Return the states (n, t, d) of texts of equal length, before they see an image."""
@@ -86,6 +96,19 @@ class Albef(torch.nn.Module):
         for layer in self.text_encoder.encoder.layer[self.config.fusion_layer :]:
             hidden = layer(hidden, None, image_tokens)
         return hidden
+
+
+def _build_matching_head(config: AlbefConfig) -> torch.nn.Module:
+    """Return the head that says whether an image and a text match: two logits, the second for a match."""
+    if config.model_type == "albef":
+        return torch.nn.Linear(config.hidden_size, 2)
+    inner = 2 * config.hidden_size
+    return torch.nn.Sequential(
+        torch.nn.Linear(config.hidden_size, inner),
+        torch.nn.LayerNorm(inner),
+        torch.nn.GELU(),
+        torch.nn.Linear(inner, 2),
+    )
 
 
 def load_albef(
@@ -112,7 +135,8 @@ def load_albef(
     with translate_load_errors(target):
         state = _select_weights(read_state(path))
         config = _infer_config(state, size, path)
-        state["visual_encoder.pos_embed"] = _resize_positions(state["visual_encoder.pos_embed"], config)
+        if not is_swin(state):
+            state[POSITIONS] = resize_positions(state[POSITIONS], config)
         model = Albef(config)
         fit_state(model, state, repr(str(path)))
         moved = move_to_device(model.eval(), device)
@@ -120,18 +144,18 @@ def load_albef(
         tokenizer, image_processor = BertTokenizer.from_pretrained(folder), BlipImageProcessorPil(size=side)
         if len(tokenizer) != config.vocab_size:
             raise BackendError(
-                f"The vocabulary in {folder!r} has {len(tokenizer)} tokens, and ALBEF's text encoder {config.vocab_size}. "
+                f"The vocabulary in {folder!r} has {len(tokenizer)} tokens, and the text encoder {config.vocab_size}. "
                 f"Put the tokenizer files of bert-base-uncased beside the weights."
             )
         return validate_model(form(moved, tokenizer, image_processor, device, precision, name), target)
 
 
 def _select_weights(state: Mapping[str, torch.Tensor]) -> State:
-    """Return the weights that score pairs, under the names of a model that is tuned for retrieval."""
+    """Return the weights that score pairs, under the names of an ALBEF that is tuned for retrieval."""
     named = {re.sub(r"^text_encoder\.bert\.", "text_encoder.", name): value for name, value in state.items()}
     return {
         name: value.float()
-        for name, value in named.items()
+        for name, value in rename_swin_weights(named).items()
         if name.startswith(PARTS) and not name.startswith(UNUSED)
     }
 
@@ -142,73 +166,27 @@ def _infer_config(state: State, image_size: int | None, path: Path) -> AlbefConf
     Raises:
         BackendError: a weight that tells them is missing or has another form.
     """
-    layers = _count_layers(state, _LAYER)
+    layers = count_layers(state, _LAYER)
     fused = [
         number for number in range(layers) if f"{_LAYER}.{number}.crossattention.self.query.weight" in state
     ]
-    positions = _get_shape(state, "visual_encoder.pos_embed", 3, path)[1]
-    _, _, patch, _ = _get_shape(state, "visual_encoder.patch_embed.proj.weight", 4, path)
-    vision_mlp, vision_width = _get_shape(state, "visual_encoder.blocks.0.mlp.fc1.weight", 2, path)
-    words, width = _get_shape(state, "text_encoder.embeddings.word_embeddings.weight", 2, path)
-    grid = round((positions - 1) ** 0.5)
-    if grid**2 != positions - 1 or width % HEAD or vision_width % HEAD or not fused:
+    words, width = get_shape(state, "text_encoder.embeddings.word_embeddings.weight", 2, path)
+    if width % HEAD or not fused:
         raise BackendError(
-            f"{str(path)!r} is not a checkpoint of ALBEF: it has {positions} positions of an image, widths "
-            f"{vision_width} and {width}, and {len(fused)} layers of text that see an image. Expected are a class token "
-            f"and a square of positions, widths that {HEAD} divides, and at least one such layer."
+            f"{str(path)!r} is not a checkpoint of ALBEF or X-VLM: its text encoder has the width {width}, and "
+            f"{len(fused)} layers of text that see an image. Expected are a width that {HEAD} divides, and one such layer or more."
         )
-    return AlbefConfig(
+    return (XvlmConfig if is_swin(state) else AlbefConfig)(
         vocab_size=words,
         hidden_size=width,
         num_hidden_layers=layers,
         num_attention_heads=width // HEAD,
-        intermediate_size=_get_shape(state, f"{_LAYER}.0.intermediate.dense.weight", 2, path)[0],
-        max_position_embeddings=_get_shape(
+        intermediate_size=get_shape(state, f"{_LAYER}.0.intermediate.dense.weight", 2, path)[0],
+        max_position_embeddings=get_shape(
             state, "text_encoder.embeddings.position_embeddings.weight", 2, path
         )[0],
-        type_vocab_size=_get_shape(state, "text_encoder.embeddings.token_type_embeddings.weight", 2, path)[0],
+        type_vocab_size=get_shape(state, "text_encoder.embeddings.token_type_embeddings.weight", 2, path)[0],
         fusion_layer=fused[0],
-        image_size=image_size or grid * patch,
-        patch_size=patch,
-        vision_width=vision_width,
-        vision_layers=_count_layers(state, "visual_encoder.blocks"),
-        vision_mlp=vision_mlp,
-        embed_dim=_get_shape(state, "text_proj.weight", 2, path)[0],
+        **infer_vision_sizes(state, image_size, path),
+        embed_dim=get_shape(state, "text_proj.weight", 2, path)[0],
     )
-
-
-def _count_layers(state: State, prefix: str) -> int:
-    """Return how many numbered layers begin with a prefix."""
-    pattern = re.compile(rf"{re.escape(prefix)}\.(\d+)\.")
-    return len({match[1] for name in state if (match := pattern.match(name))})
-
-
-def _get_shape(state: State, name: str, dimensions: int, path: Path) -> tuple[int, ...]:
-    """Return the shape of a weight.
-
-    Raises:
-        BackendError: it is missing, or has another number of dimensions.
-    """
-    shape = tuple(state[name].shape) if name in state else None
-    if shape is None or len(shape) != dimensions:
-        what = "is missing" if shape is None else f"has the shape {shape}"
-        raise BackendError(
-            f"{str(path)!r} is not a checkpoint of ALBEF: {name!r} {what}. Use a file of github.com/salesforce/ALBEF "
-            f"that was pre-trained or tuned for retrieval."
-        )
-    return shape
-
-
-def _resize_positions(positions: torch.Tensor, config: AlbefConfig) -> torch.Tensor:
-    """Return the position embeddings (1, 1 + patches, d) of the config's image size, as ALBEF interpolates them."""
-    side, new = round((positions.shape[1] - 1) ** 0.5), config.image_size // config.patch_size
-    if not 1 <= new <= LARGEST_SIDE // config.patch_size or config.image_size % config.patch_size:
-        raise BackendError(
-            f"image_size={config.image_size} is not a multiple of the patches' {config.patch_size} pixels up to "
-            f"{LARGEST_SIDE}."
-        )
-    if new == side:
-        return positions
-    grid = positions[:, 1:].transpose(1, 2).reshape(1, -1, side, side)
-    grid = torch.nn.functional.interpolate(grid, (new, new), mode="bicubic", align_corners=False)
-    return torch.cat([positions[:, :1], grid.flatten(2).transpose(1, 2)], 1)

@@ -1,4 +1,4 @@
-"""Recognise a folder with a checkpoint of ALBEF, and what is missing in it, without reading its weights."""
+"""Recognise a folder with a checkpoint of ALBEF or X-VLM, and what is missing in it, without reading its weights."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def split_image_size(target: str) -> tuple[str, int | None]:
 
 
 def find_albef_file(target: str) -> Path | None:
-    """Return the file of weights in a folder of ALBEF; None for every other target, such as a model of transformers.
+    """Return the file of weights in a folder of ALBEF or X-VLM; None for every other target, such as a model of transformers.
 
     Raises:
         BackendError: the folder has several such files.
@@ -36,7 +36,7 @@ def find_albef_file(target: str) -> Path | None:
 
 
 def list_albef_problems(target: str) -> list[str] | None:
-    """Return the reasons why a folder of ALBEF cannot be loaded; None if the target is no such folder."""
+    """Return the reasons why a folder of ALBEF or X-VLM cannot be loaded; None if the target is no such folder."""
     try:
         if find_albef_file(target) is None:
             return None

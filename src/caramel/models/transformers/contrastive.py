@@ -97,7 +97,7 @@ def _project_albef_text(model: Any, inputs: Inputs) -> Any:
 
 
 PROJECTIONS: Mapping[str, _Projections] = {
-    "albef": _Projections(_project_albef_image, _project_albef_text),
+    **dict.fromkeys(("albef", "xvlm"), _Projections(_project_albef_image, _project_albef_text)),
     "blip": _Projections(_project_blip_image, _project_blip_text),
     "blip-2": _Projections(_project_blip2_image, _project_blip2_text),
 }

@@ -1,6 +1,6 @@
-"""Score an image and a text together by matching heads: ALBEF, BLIP, BLIP-2 and ViLT.
+"""Score an image and a text together by matching heads: ALBEF, X-VLM, BLIP, BLIP-2 and ViLT.
 
-The score is a logit. ALBEF's, BLIP's and BLIP-2's heads have two, for match and no match; the score is their
+The score is a logit. ALBEF's, X-VLM's, BLIP's and BLIP-2's heads have two, for match and no match; the score is their
 difference, which is log(p / (1 − p)) of P(match) = softmax(…)[1]. ViLT's ranking head has one. The score
 orders pairs as P(match) does, but it does not round to 1, and so to a tie, when the head is certain. The
 differences between the models are in ``matching_architectures``. Captions are normalised as in BLIP's
@@ -105,7 +105,7 @@ ITM = Family(
     "itm",
     "matcher",
     "FOLDER",
-    "matching heads: ALBEF, BLIP, BLIP-2, ViLT",
+    "matching heads: ALBEF, X-VLM, BLIP, BLIP-2, ViLT",
     load=load_itm,
     missing=list_itm_problems,
 )

@@ -1,4 +1,4 @@
-"""Define how ALBEF, BLIP, BLIP-2 and ViLT look at an image and a text, in steps, so that each image is encoded once.
+"""Define how ALBEF, X-VLM, BLIP, BLIP-2 and ViLT look at an image and a text, in steps, so that each image is encoded once.
 
 - BLIP's text encoder starts with [ENC] when it attends to an image, as in its training (Li et al. 2022, and
   LAVIS); transformers leaves [CLS] there.
@@ -24,7 +24,7 @@ class Architecture:
     """The differences between the models.
 
     Attributes:
-        model: name of the class, of transformers except for ALBEF (``albef``).
+        model: name of the class, of transformers except for ALBEF and X-VLM (``albef``).
         image_tokens: (model, pixel_values) -> (n, tokens, d): the image's tokens for the pass with a text.
         hidden: (model, inputs) -> input of the last step. inputs: places (n, tokens, d), places_mask,
             input_ids and attention_mask.
@@ -103,6 +103,12 @@ def encode_vision(model: Any, pixels: Any) -> Any:
     return model.vision_model(pixel_values=pixels).last_hidden_state
 
 
+_ALBEF = Architecture(
+    "Albef",
+    lambda model, pixels: model.visual_encoder(pixels),
+    lambda model, inputs: model.encode_pair(inputs["input_ids"], inputs["places"])[:, 0],
+    lambda model, hidden: _compute_match_logit(model.itm_head(hidden)),
+)
 ARCHITECTURES: Mapping[str, Architecture] = {
     "blip": Architecture(
         "BlipForImageTextRetrieval",
@@ -110,12 +116,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         lambda model, inputs: run_blip_text(model, inputs).last_hidden_state[:, 0],
         lambda model, hidden: _compute_match_logit(model.itm_head(hidden)),
     ),
-    "albef": Architecture(
-        "Albef",
-        lambda model, pixels: model.visual_encoder(pixels),
-        lambda model, inputs: model.encode_pair(inputs["input_ids"], inputs["places"])[:, 0],
-        lambda model, hidden: _compute_match_logit(model.itm_head(hidden)),
-    ),
+    "albef": _ALBEF,
+    "xvlm": _ALBEF,
     "blip-2": Architecture(
         "Blip2ForImageTextRetrieval",
         encode_vision,

@@ -11,6 +11,7 @@ would get other tokens. The first two normalisations are open_clip's functions o
                   characters ``.!"()*#:;~``, no more than 50 words)
     blip_question BLIP's question answering: LAVIS's ``blip_question``, which leaves the characters out instead of
                   replacing them by spaces
+    xvlm          X-VLM: its ``pre_caption`` (as ``blip_question``, also without ``,'?``, and with spaces for ``-`` and ``/``)
     None          all others: the tokenizer alone
 
 open_clip's configs of SigLIP 2 state ``canonicalize``, unlike its authors. With ``"clean": "lower"`` in
@@ -23,7 +24,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-LOWER, CANONICALIZE, BLIP, BLIP_QUESTION = "lower", "canonicalize", "blip", "blip_question"
+LOWER, CANONICALIZE, BLIP, BLIP_QUESTION, XVLM = "lower", "canonicalize", "blip", "blip_question", "xvlm"
 MOST_WORDS = 50  # words of a caption for BLIP
 SUFFIX = "</w>"  # end of a word in a vocabulary of CLIP's kind
 
@@ -38,7 +39,7 @@ def select_cleaning(model_type: str, tokenizer: Any) -> str | None:
         return (
             CANONICALIZE if type(tokenizer).__name__.startswith(("SiglipTokenizer", "T5Tokenizer")) else LOWER
         )
-    return {"siglip2": LOWER, "albef": BLIP, "blip": BLIP, "blip-2": BLIP}.get(model_type)
+    return {"siglip2": LOWER, "albef": BLIP, "xvlm": XVLM, "blip": BLIP, "blip-2": BLIP}.get(model_type)
 
 
 def clean_texts(texts: Sequence[str], cleaning: str | None) -> list[str]:
@@ -47,7 +48,7 @@ def clean_texts(texts: Sequence[str], cleaning: str | None) -> list[str]:
 
     if cleaning is None:
         return list(texts)
-    cleaners = {BLIP: clean_blip_caption, BLIP_QUESTION: clean_blip_question}
+    cleaners = {BLIP: clean_blip_caption, BLIP_QUESTION: clean_blip_question, XVLM: clean_xvlm_caption}
     return list(map(cleaners.get(cleaning) or get_clean_fn(cleaning), texts))
 
 
@@ -61,3 +62,9 @@ def clean_blip_question(text: str) -> str:
     """Return a question in the form in which BLIP's question answering was trained."""
     bare = re.sub(r'[.!"()*#:;~]', "", text.lower()).rstrip(" ")
     return " ".join(bare.split(" ")[:MOST_WORDS])
+
+
+def clean_xvlm_caption(text: str) -> str:
+    """Return a caption in the form in which X-VLM was trained, but not cut at 30 or 40 words."""
+    bare = re.sub(r"[,.'!?\"()*#:;~]", "", text.lower()).replace("-", " ").replace("/", " ")
+    return re.sub(r"\s{2,}", " ", bare.replace("<person>", "person")).strip()
