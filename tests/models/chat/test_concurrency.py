@@ -100,7 +100,7 @@ SEEDS = st.integers(0, 10_000)
 def test_a_server_that_queues_is_kept_busy_with_a_bounded_queue(limit: int, seed: int, spread: float) -> None:
     server = Simulation(limit, False, seed, spread)
     server.run(20 * max(limit, WINDOW))
-    assert server.run(20 * max(limit, WINDOW)) > 0.97
+    assert server.run(20 * max(limit, WINDOW)) >= 0.95
     assert server.most <= max(6 * limit, 6 * START)
     assert server.refusals == []
 

@@ -174,7 +174,7 @@ CHAT = Family(
     "chat",
     "chooser",
     "MODEL@URL",
-    "a chat endpoint of OpenAI's form, asked to choose",
+    "chat endpoint of OpenAI's form, asked to choose",
     load=load_chat,
     missing=list_chat_problems,
 )

@@ -269,7 +269,7 @@ ITC = Family(
     "itc",
     "dual",
     "FOLDER",
-    "contrastive heads: ALBEF, BLIP, BLIP-2 (first query)",
+    "contrastive heads: ALBEF, X-VLM, BLIP, BLIP-2",
     load=partial(_load_model, FirstTokenEncoder, "itc"),
     missing=partial(_list_problems, "itc"),
 )

@@ -295,7 +295,7 @@ def _create_family(name: str, help: str) -> Family:
     )
 
 
-VQASCORE = _create_family("vqascore", "generative: LLaVA, Qwen-VL, FlanT5, BLIP VQA; P(Yes)")
+VQASCORE = _create_family("vqascore", "generative: LLaVA, Qwen-VL, FlanT5, BLIP; P(Yes)")
 VGPTSCORE = _create_family("vgptscore", "the same without BLIP; P(caption)")
 VGPTSCORE_BLIND = _create_family("vgptscore_blind", "the same, less P(caption) given noise")
 VGPTSCORE_NOISE = _create_family("vgptscore_noise", "P(caption) given noise alone")

@@ -270,7 +270,7 @@ TEXT_ENCODER = Family(
     "text",
     "text",
     "FOLDER",
-    "text encoders: the text-only score of SugarCrepe++",
+    "text encoders: SugarCrepe++'s text-only score",
     load=load_text,
     missing=list_text_encoder_problems,
 )

@@ -105,7 +105,13 @@ def test_all_is_rebuilt_from_replies_where_neither_writer_nor_judges_are_at_hand
     known = tmp_path / "known"
     known.mkdir()
     shutil.copy(first / "replies.parquet", known)
-    gone = {"entailment": "gone", "grammar": "gone", "target": "local:gone", "name": None}
+    gone = {
+        "entailment": "gone",
+        "grammar": "gone",
+        "target": "local:gone",
+        "name": None,
+        "max_connections": 4,
+    }
     again = judged(server.url, tmp_path / "second", folder, grammar_threshold=0.0, replies=str(known), **gone)
     for path in first.iterdir():
         assert (again / path.name).read_bytes() == path.read_bytes(), path.name
