@@ -28,7 +28,7 @@ _COMPUTED = (".relative_position_index", ".attn_mask")  # buffers of X-VLM's Swi
 State = dict[str, torch.Tensor]
 
 
-class SwinTokens(SwinTransformer):  # type: ignore[misc]
+class SwinTokens(SwinTransformer):
     """A Swin transformer that gives the mean of its tokens, and then them: (n, 1 + tokens, d)."""
 
     def forward(self, pixels: torch.Tensor) -> torch.Tensor:
