@@ -6,6 +6,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -16,6 +17,7 @@ from caramel.config.profiles import write_profile
 from caramel.config.schema import load_config
 from caramel.config.validate import list_named_plugins
 from caramel.errors import BackendError, ConfigError
+from caramel.interfaces.model import Form
 from caramel.models.specs import open_model
 from caramel.registry import BENCHMARKS, FAMILIES, JUDGES, METHODS, SCORERS, Registry
 from caramel.runtime.code_deps import compute_code_version
@@ -116,6 +118,10 @@ def test_a_family_whose_model_lacks_a_method_is_an_error_when_the_model_is_loade
     assert FAMILIES["mine"].form == "dual"
     with pytest.raises(BackendError, match=r"package pack_model 1\.5 .* gives a Model without encode_texts"):
         open_model("mine:target", "cpu", "fp32")
+
+
+def test_a_family_may_have_each_form_of_models() -> None:
+    assert FAMILIES.contract.protocols.keys() == {*get_args(Form)}
 
 
 def test_a_family_of_an_unknown_form_is_an_error(install: Install) -> None:

@@ -301,6 +301,7 @@ FAMILIES: Registry[Family] = Registry(
             "dual": "caramel.interfaces.model:DualEncoder",
             "text": "caramel.interfaces.model:TextEncoder",
             "matcher": "caramel.interfaces.model:Matcher",
+            "joint": "caramel.interfaces.model:JointEncoder",
             "chooser": "caramel.interfaces.model:Chooser",
             "blind": "caramel.interfaces.model:BlindModel",
         },
