@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import math
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
+from small_transformers import CAPTIONS, bert_tokenizer, picture
+
+from caramel.models.specs import open_model
 
 WIDTH, INNER, EMBED, LAYERS, FUSION = (
     128,
@@ -15,6 +22,10 @@ WIDTH, INNER, EMBED, LAYERS, FUSION = (
     4,
     2,
 )  # of the text encoder; its first layer that sees an image
+FILES = [picture(seed, size) for seed, size in enumerate([(40, 32), (32, 50), (64, 64)])]
+IMAGE_OF = np.repeat(np.arange(len(FILES)), len(CAPTIONS))
+TEXT_OF = np.tile(np.arange(len(CAPTIONS)), len(FILES))
+MEAN, SD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)  # CLIP's, of the pixels
 State = dict[str, torch.Tensor]
 
 
@@ -101,3 +112,24 @@ def read(state: State, tokens: list[int], image: torch.Tensor | None) -> torch.T
         h = project(state, h, f"{bert}.{number}.output.dense")
         x = normalise(state, x + h, f"{bert}.{number}.output.LayerNorm", 1e-12)
     return x
+
+
+def prepare_pixels(image: bytes, side: int) -> torch.Tensor:
+    """Return the pixels (1, 3, side, side) of an encoded image as both models' authors prepare them."""
+    opened = Image.open(io.BytesIO(image)).convert("RGB").resize((side, side), Image.Resampling.BICUBIC)
+    pixels = torch.tensor(np.asarray(opened) / 255.0).permute(2, 0, 1).float()
+    mean, sd = (torch.tensor(x)[:, None, None] for x in (MEAN, SD))
+    return ((pixels - mean) / sd)[None]
+
+
+def write_vocabulary(folder: Path) -> int:
+    """Write a vocabulary as bert-base-uncased has it; return its size."""
+    vocabulary = bert_tokenizer().get_vocab()
+    (folder / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.__getitem__)))
+    return len(vocabulary)
+
+
+def open_fresh(spec: str) -> Any:
+    """Return the model of a spec, loaded again."""
+    open_model.cache_clear()
+    return open_model(spec, "cpu", "fp32")

@@ -244,7 +244,8 @@ def write_systematicity_files(
         for region in regions():
             split = assign_split(region.captioned.graph, known)
             text = region.captioned.caption.text
-            pairs[split].add_example(Example(region.image_id, region.box, text, {}))
+            if raw is not None:
+                pairs[split].add_example(Example(region.image_id, region.box, text, {}))
             if not is_compound(region.captioned.graph):
                 reject(Reject(f"image {region.image_id}", SEVERAL, text))
                 continue

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from PIL import Image
 from plain_albef import (
     EMBED,
+    FILES,
+    IMAGE_OF,
     INNER,
+    TEXT_OF,
     WIDTH,
     State,
     attend,
@@ -21,19 +21,19 @@ from plain_albef import (
     draw_weights,
     name_layers,
     normalise,
+    open_fresh,
+    prepare_pixels,
     project,
     read,
+    write_vocabulary,
 )
-from small_transformers import CAPTIONS, bert_tokenizer, picture
+from small_transformers import CAPTIONS, bert_tokenizer
 
 from caramel.errors import BackendError
 from caramel.interfaces.model import DualEncoder, Matcher
-from caramel.models.specs import hash_content, missing_of, open_model
+from caramel.models.specs import hash_content, missing_of
 
 PATCH, SIDE, BLOCKS = 16, 48, 2
-FILES = [picture(seed, size) for seed, size in enumerate([(40, 32), (32, 50), (64, 64)])]
-IMAGE_OF = np.repeat(np.arange(len(FILES)), len(CAPTIONS))
-TEXT_OF = np.tile(np.arange(len(CAPTIONS)), len(FILES))
 
 
 def build_state(words: int) -> State:
@@ -63,21 +63,17 @@ def build_state(words: int) -> State:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Write the state dict as ALBEF's training script does, and the vocabulary as bert-base-uncased has it."""
     folder = tmp_path_factory.mktemp("albef")
-    vocabulary = bert_tokenizer().get_vocab()
-    (folder / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.__getitem__)))
-    state = build_state(len(vocabulary))
+    words = write_vocabulary(folder)
+    state = build_state(words)
     torch.save({"model": state, "config": {"image_res": SIDE}, "epoch": 3}, folder / "ALBEF.pth")
     return folder
 
 
 def see(state: State, image: bytes, side: int, positions: torch.Tensor) -> torch.Tensor:
     """Return the tokens (tokens, d) of an image: models/vit.py of ALBEF, an image at a time."""
-    opened = Image.open(io.BytesIO(image)).convert("RGB").resize((side, side), Image.Resampling.BICUBIC)
-    pixels = torch.tensor(np.asarray(opened) / 255.0).permute(2, 0, 1).float()
-    mean, sd = (torch.tensor(x)[:, None, None] for x in ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)))  # fmt: skip
     stem = "visual_encoder.patch_embed.proj"
     patches = F.conv2d(
-        ((pixels - mean) / sd)[None], state[f"{stem}.weight"], state[f"{stem}.bias"], stride=PATCH
+        prepare_pixels(image, side), state[f"{stem}.weight"], state[f"{stem}.bias"], stride=PATCH
     )
     x = torch.cat([state["visual_encoder.cls_token"][0], patches[0].flatten(1).T]) + positions
     for block in (f"visual_encoder.blocks.{n}" for n in range(BLOCKS)):
@@ -115,11 +111,6 @@ def compute_plainly(folder: Path, side: int = SIDE) -> tuple[np.ndarray, np.ndar
         )
         cosines.append(float(F.cosine_similarity(*vectors, dim=0)))
     return np.array(logits), np.array(cosines)
-
-
-def open_fresh(spec: str) -> Any:
-    open_model.cache_clear()
-    return open_model(spec, "cpu", "fp32")
 
 
 @pytest.mark.parametrize("size", [None, 80])

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from PIL import Image
-from plain_albef import WIDTH, State, build_text_shapes, draw_weights, name_layers, normalise, project, read
-from small_transformers import CAPTIONS, bert_tokenizer, picture
+from plain_albef import (
+    FILES,
+    IMAGE_OF,
+    TEXT_OF,
+    WIDTH,
+    State,
+    build_text_shapes,
+    draw_weights,
+    name_layers,
+    normalise,
+    open_fresh,
+    prepare_pixels,
+    project,
+    read,
+    write_vocabulary,
+)
+from small_transformers import CAPTIONS, bert_tokenizer
 from transformers import SwinConfig, SwinModel
 
 from caramel.errors import BackendError
-from caramel.models.specs import open_model
 from caramel.models.transformers.text_normalization import clean_xvlm_caption
 
 SIDE, VISION = 64, 64  # pixels; width of the image's tokens
-FILES = [picture(seed, size) for seed, size in enumerate([(40, 32), (32, 50), (64, 64)])]
-IMAGE_OF = np.repeat(np.arange(len(FILES)), len(CAPTIONS))
-TEXT_OF = np.tile(np.arange(len(CAPTIONS)), len(FILES))
 PARTS = {  # transformers' name of a part of a block -> the authors'
     "layernorm_before": "norm1",
     "layernorm_after": "norm2",
@@ -70,10 +78,9 @@ def name_as_authors(swin: SwinModel) -> State:
 def folder(tmp_path_factory: pytest.TempPathFactory, swin: SwinModel) -> Path:
     """Write a state dict as X-VLM's pre-training does, and the vocabulary as bert-base-uncased has it."""
     folder = tmp_path_factory.mktemp("xvlm")
-    vocabulary = bert_tokenizer().get_vocab()
-    (folder / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.__getitem__)))
+    words = write_vocabulary(folder)
     head = {"itm_head.0": (2 * WIDTH, WIDTH), "itm_head.3": (2, 2 * WIDTH), "bbox_head.0": (8, WIDTH)}
-    shapes = build_text_shapes(len(vocabulary), VISION) | name_layers(head, [])
+    shapes = build_text_shapes(words, VISION) | name_layers(head, [])
     shapes |= {"itm_head.1.weight": (2 * WIDTH,), "itm_head.1.bias": (2 * WIDTH,)}
     torch.save({"model": draw_weights(shapes) | name_as_authors(swin)}, folder / "4m_base.pth")
     return folder
@@ -82,13 +89,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory, swin: SwinModel) -> Path:
 def compute_plainly(folder: Path, swin: SwinModel) -> tuple[np.ndarray, np.ndarray]:
     """Return the logits of a match and the cosines of all images and captions, a pair at a time."""
     state, tokenizer = torch.load(folder / "4m_base.pth", weights_only=True)["model"], bert_tokenizer()
-    mean, sd = (torch.tensor(x)[:, None, None] for x in ((0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)))  # fmt: skip
     logits, cosines = [], []
     for i, t in zip(IMAGE_OF, TEXT_OF, strict=True):
-        image = Image.open(io.BytesIO(FILES[i])).convert("RGB").resize((SIDE, SIDE), Image.Resampling.BICUBIC)
-        pixels = torch.tensor(np.asarray(image) / 255.0).permute(2, 0, 1).float()
         with torch.no_grad():
-            places = swin(((pixels - mean) / sd)[None]).last_hidden_state[0]
+            places = swin(prepare_pixels(FILES[i], SIDE)).last_hidden_state[0]
         places = torch.cat([places.mean(0, keepdim=True), places])
         tokens = tokenizer(clean_xvlm_caption(CAPTIONS[t]))["input_ids"]
         hidden = F.gelu(normalise(state, project(state, read(state, tokens, places)[0], "itm_head.0"), "itm_head.1", 1e-5))  # fmt: skip
@@ -97,11 +101,6 @@ def compute_plainly(folder: Path, swin: SwinModel) -> tuple[np.ndarray, np.ndarr
         text = project(state, read(state, tokens, None)[0], "text_proj")
         cosines.append(float(F.cosine_similarity(project(state, places[0], "vision_proj"), text, dim=0)))
     return np.array(logits), np.array(cosines)
-
-
-def open_fresh(spec: str) -> Any:
-    open_model.cache_clear()
-    return open_model(spec, "cpu", "fp32")
 
 
 def test_scores_are_those_of_another_swin_and_plain_text_layers(folder: Path, swin: SwinModel) -> None:

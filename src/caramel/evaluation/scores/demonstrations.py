@@ -10,17 +10,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Mapping
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import pandas as pd
 
+from caramel.evaluation.scores.prompt_templates import ORDERS, list_captions
 from caramel.evaluation.scores.published_wordings import PUBLISHED_WORDINGS, build_published_prompt
-
-ORDERS_IN_TURN = (
-    "NPP",
-    "PNP",
-    "PPN",
-)  # where the negative stands in the first, second, third … demonstration
 
 
 class Demonstration(NamedTuple):
@@ -47,8 +43,8 @@ def select_demonstrations(rows: pd.DataFrame, wording: str) -> Mapping[str, tupl
         for row in group:
             others = [other for other in first[: shots + 1] if other is not row][:shots]
             chosen[row["instance_id"]] = tuple(
-                _build_demonstration(other, wording, ORDERS_IN_TURN[number % len(ORDERS_IN_TURN)])
-                for number, other in enumerate(others)
+                _build_demonstration(other, wording, order)
+                for other, order in zip(others, cycle(ORDERS["odd"]), strict=False)
             )
     return chosen
 
@@ -56,8 +52,10 @@ def select_demonstrations(rows: pd.DataFrame, wording: str) -> Mapping[str, tupl
 def find_small_group(rows: pd.DataFrame, wording: str) -> str | None:
     """Return why a wording cannot show its examples: which subsets have too few instances. None if it can."""
     shots = PUBLISHED_WORDINGS[wording].shots
+    if not shots:
+        return None
     for subsets, group in _group_rows(rows).items():
-        if shots and len(group) <= shots:
+        if len(group) <= shots:
             return (
                 f"its wording {wording!r} shows {shots} other instances of the same subsets before each question, and "
                 f"{', '.join(subsets)} has {len(group)} in all. Use a higher --limit, or a wording without examples"
@@ -74,6 +72,5 @@ def _group_rows(rows: pd.DataFrame) -> Mapping[tuple[str, ...], list[Mapping[Has
 
 
 def _build_demonstration(row: Mapping[Hashable, Any], wording: str, order: str) -> Demonstration:
-    true = iter((row["caption"], row["caption2"]))
-    captions = [next(true) if sign == "P" else row["negative_caption"] for sign in order]
+    captions = list_captions(order, (row["caption"], row["caption2"]), row["negative_caption"])
     return Demonstration(row["image"], build_published_prompt(wording, captions), f"({order.index('N') + 1})")

@@ -23,7 +23,7 @@ from caramel.errors import BackendError
 from caramel.evaluation.scores.choice_parser import parse_choice
 from caramel.evaluation.scores.demonstrations import Demonstration, select_demonstrations
 from caramel.evaluation.scores.encoding import RunConfig, compute_model_code_version
-from caramel.evaluation.scores.prompt_templates import WORDINGS, Form, build_prompt
+from caramel.evaluation.scores.prompt_templates import ORDERS, WORDINGS, Form, build_prompt, list_captions
 from caramel.evaluation.scores.published_wordings import (
     PUBLISHED_WORDINGS,
     build_published_prompt,
@@ -38,7 +38,6 @@ from caramel.models.specs import open_model
 from caramel.schemas.evaluation import ANSWERS
 from caramel.schemas.io import build_frame
 
-ORDERS: Mapping[Form, tuple[str, ...]] = {"odd": ("NPP", "PNP", "PPN"), "true": ("PN", "NP")}
 RIGHT: Mapping[Form, str] = {"odd": "N", "true": "P"}
 ImageRole = Literal["positive", "negative"]
 
@@ -217,8 +216,7 @@ def _iter_questions(rows: pd.DataFrame, form: Form, published: str) -> Iterator[
                 pools.append(("negative", row["negative_image"], [negative_caption], caption))
         for image_role, image, true, negative in pools:
             for order in orders:
-                rest = iter(true)
-                captions = tuple(next(rest) if sign == "P" else negative for sign in order.strip("0"))
+                captions = list_captions(order, true, negative)
                 for wording in wordings:
                     yield _ChoiceQuestion(row, image_role, image, form, order, wording, captions)
 

@@ -6,12 +6,14 @@ one does not match. With two captions the question is which one is true. The wor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 Form = Literal["odd", "true"]  # find the caption that is not true of the image, or the one that is
 LETTERS = "ABCD"
 NONE = "none of these captions"  # the optional last option
+# Orders of true captions (P) and the negative (N); the first P is always the first true caption.
+ORDERS: Mapping[Form, tuple[str, ...]] = {"odd": ("NPP", "PNP", "PPN"), "true": ("PN", "NP")}
 
 WORDINGS: Mapping[Form, Mapping[str, str]] = {
     "odd": {
@@ -30,6 +32,12 @@ WORDINGS: Mapping[Form, Mapping[str, str]] = {
         ),
     },
 }
+
+
+def list_captions(order: str, true: Iterable[str], negative: str) -> tuple[str, ...]:
+    """Return the captions in an order of ``ORDERS``; a 0 at its end, for ``NONE``, has no caption."""
+    rest = iter(true)
+    return tuple(next(rest) if sign == "P" else negative for sign in order.strip("0"))
 
 
 def build_prompt(form: Form, wording: str, captions: Sequence[str], *, none: bool) -> str:

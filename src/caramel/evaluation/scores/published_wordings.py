@@ -1,9 +1,9 @@
 """Multiple-choice questions as SugarCrepe++ prints them, and how their replies are read.
 
 ``gpt4o_1`` to ``gpt4o_3`` are the prompts of section 3.3 (Table 8 of Dumpala et al. 2024), ``…_4shot`` and ``…_8shot``
-the third after so many answered questions (Table 14), ``bakllava_…`` those of figure 7 (Table 18). A chat endpoint adds the image and its model's own template. A published question has one order
-of the options, so a model asked in it gets one question for each instance. Its options have numbers, so a reply with
-``(1)`` is read as one with the first letter.
+the third after so many answered questions (Table 14), ``bakllava_…`` those of figure 7 (Table 18). A chat endpoint adds the image and
+its model's own template. A published question has one order of the options, so a model asked in it gets one question for
+each instance. Its options have numbers, so a reply with ``(1)`` is read as one with the first letter.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from caramel.evaluation.scores.prompt_templates import LETTERS
+from caramel.evaluation.scores.prompt_templates import LETTERS, ORDERS
 
 
 class PublishedWording(NamedTuple):
@@ -36,7 +36,7 @@ PUBLISHED_WORDINGS: Mapping[str, PublishedWording] = {
     "gpt4o_2": PublishedWording(f"{_SECOND} {_OPTIONS}; provide output as (1), (2), (3) or none", "NPP0"),
     "gpt4o_3": PublishedWording(_THIRD, "NPP"),
     **{f"gpt4o_3_{shots}shot": PublishedWording(_THIRD, "NPP", shots) for shots in (4, 8)},
-    **{f"bakllava_{order.lower()}": PublishedWording(_ORDERED, order) for order in ("NPP", "PNP", "PPN")},
+    **{f"bakllava_{order.lower()}": PublishedWording(_ORDERED, order) for order in ORDERS["odd"]},
 }
 _NUMBERED = re.compile(r"\(([1-3])\)")
 _BARE = re.compile(

@@ -61,9 +61,10 @@ def infer_vision_sizes(state: State, image_size: int | None, path: Path) -> dict
     Raises:
         BackendError: a weight that tells them is missing or has another form, or the image size does not fit.
     """
-    sizes = _infer_swin_sizes(state, path) if is_swin(state) else _infer_vit_sizes(state, path)
     if not is_swin(state):
+        sizes = _infer_vit_sizes(state, path)
         return {**sizes, "image_size": image_size or sizes["image_size"]}
+    sizes = _infer_swin_sizes(state, path)
     if image_size not in {None, sizes["image_size"]}:
         raise BackendError(
             f"image_size={image_size}: the windows of {str(path)!r} fit images of {sizes['image_size']} pixels. "
