@@ -161,6 +161,9 @@ def test_a_name_that_caramel_has_is_refused_with_both_packages_where_it_is_used(
 def test_a_taken_name_does_not_break_the_commands_that_list_backends(
     install: Install, tmp_path: Path, group: str, name: str, words: list[str], still: str
 ) -> None:
+    before = call_command(tmp_path, *words).stdout
+    assert "pack_listed" not in before
+    assert still in " ".join(before.split())
     install("pack_listed", f"{name} = pack_listed:THING", "", group=group)
     done = call_command(tmp_path, *words)
     assert done.returncode == 0, done.stderr

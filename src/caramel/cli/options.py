@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable, Sequence
@@ -140,8 +141,9 @@ def build_listing_command(list_lines: Callable[[], Sequence[str]]) -> type[click
                 lines = list_lines()
             except BackendError as error:
                 lines = [str(error)]
-            self.help = inspect.cleandoc(self.help).replace(LINES, "\n  ".join(lines))
-            super().format_help_text(ctx, formatter)
+            filled = copy.copy(self)  # so that the help is computed anew where it is shown again
+            filled.help = inspect.cleandoc(self.help).replace(LINES, "\n  ".join(lines))
+            click.Command.format_help_text(filled, ctx, formatter)
 
     return Listing
 
