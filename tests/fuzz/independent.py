@@ -81,7 +81,7 @@ def rows_of(name: str, data: bytes) -> list[Any]:
     if suffix == ".parquet":
         return list(parquet_rows(data))
     if suffix == ".jsonl":
-        return [_json(line) for line in _text(data).split("\n") if line.strip()]
+        return [_json(line) for line in io.StringIO(_text(data), newline=None) if line.strip()]
     if suffix == ".json":
         value = _json(_text(data))
         return (

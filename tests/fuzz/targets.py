@@ -12,6 +12,7 @@ import hostile
 import people
 import projects
 import releases
+import scored
 import served
 import strangers
 from harness import Oracle, Target
@@ -73,6 +74,8 @@ GET = "get project@v1 --out out"
 COPY = "tracking copy data/mlruns data/other"
 EXPORT = "tracking export data/mlruns wandb://team/project --dry-run"
 TABLE = "table data/a --benchmark sugarcrepe --out out.md --n-bootstrap 100"
+EXPLORE = "explore results/a results/b --data data --out out.html"
+FIGURES = "crepe figures --out out --n-bootstrap 100"
 
 
 def _target(name: str, write: Callable[[], None], command: str, *oracles: Oracle, **more: object) -> Target:
@@ -126,7 +129,11 @@ def _evals() -> list[Target]:
         *named,
         _target("eval blind", corpus.sugarcrepe, blind, refused_what_is_broken, _names(""), files=TABLES),
         _target(
-            "eval errata", corpus.errata, f"{blind} --errata data/errata.jsonl", files=("data/errata.jsonl",)
+            "eval errata",
+            corpus.errata,
+            f"{blind} --errata {scored.ERRATA}",
+            scored.errata_fit_the_texts,
+            files=(scored.ERRATA,),
         ),
         _target(
             "detect",
@@ -237,6 +244,21 @@ def _results() -> list[Target]:
         _target("table", projects.runs, two, ours, files=ran, weight=2),
         _target("table answers", projects.answers, TABLE, files=("data/a/*",), weight=2),
         _target("table options", projects.runs, two, weight=2, **plain),
+        _target("explore", scored.results, EXPLORE, ours, files=("results/*/*.parquet",), weight=2),
+        _target("explore options", scored.results, EXPLORE, **plain),
+        *(
+            _target(
+                f"{name} errata",
+                scored.results,
+                f"{command} --errata {scored.ERRATA}",
+                scored.errata_fit_the_texts,
+                files=(scored.ERRATA,),
+            )
+            for name, command in (
+                ("table", two.replace("data/", "results/") + " --data data"),
+                ("explore", f"{EXPLORE} --benchmark sugarcrepe"),
+            )
+        ),
         _target("annotate agreement", people.answers, f"{PEOPLE} agreement data/fits.parquet", weight=2),
         _target(
             "annotate decide", people.answers, f"{PEOPLE} decide data/fits.parquet --out d.parquet", weight=2
@@ -418,6 +440,16 @@ def _graphs() -> list[Target]:
             "crepe check-parser data/annotated.csv --parser phrases --out out.csv",
         ),
         _target("crepe systematicity", graphs.indexed, f"crepe systematicity {places}", weight=2),
+        _target(
+            "crepe figures",
+            scored.crepe_results,
+            f"{FIGURES} data --frequencies data/frequencies_in_x.csv --imagenet data/imagenet.csv",
+            weight=2,
+        ),
+        _target("crepe figures answers", scored.crepe_answers, f"{FIGURES} --answers data/answers.parquet"),
+        _target(
+            "crepe figures options", scored.crepe_results, f"{FIGURES} data", files=NOTHING, options=True
+        ),
         _target("crepe productivity", graphs.corpus_and_graphs, f"crepe productivity {graphs.SET}", weight=2),
         _target(
             "crepe productivity options",
@@ -510,6 +542,8 @@ def _annotations() -> list[Target]:
             )
         ),
         _target("annotate make", annotation_answers.gold, made, files=("data/gold.csv", "data/synthesize/*.parquet")),
+        _target("annotate make crepe", scored.crepe_sets_of_people, "annotate make crepe --images vg --out task.db",
+                files=("data/**/*.csv", "vg/*"), weight=2),
         _target("annotate answers", annotation_answers.page_answers, "annotate answers task.db --out out.parquet",
                 files=("task.db",), rewrites=own),
     ]  # fmt: skip

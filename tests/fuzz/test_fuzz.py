@@ -126,6 +126,15 @@ for end in (b"\\n", b"\\r\\n", b"\\r"):
     assert seen_by_the_fuzz(code, tmp_path).splitlines() == [str(rows)] * 3
 
 
+def test_rows_of_json_end_where_lines_do(tmp_path: Path) -> None:
+    code = """
+import independent
+for end in (b"\\n", b"\\r\\n", b"\\r"):
+    print(independent.rows_of("a.jsonl", end.join([b'{"a": 1}', b"", b'{"a": 2}'])))
+"""
+    assert seen_by_the_fuzz(code, tmp_path).splitlines() == [str([{"a": 1}, {"a": 2}])] * 3
+
+
 def test_a_table_of_ours_that_is_no_csv_is_a_finding(tmp_path: Path) -> None:
     code = """
 import oracles_of_results

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 from annotated import annotated
 from annotation_tasks import answer_of
+from crepe_sets import SIDE, write_sets
 from PIL import Image
 
 from caramel.annotation.items import parse_item
 from caramel.annotation.page_images import TaskImages
 from caramel.annotation.store import AnswerStore
-from caramel.crepe.example_files import Example, write_examples
 from caramel.crepe.results.verification import summarise_answers
 from caramel.crepe.verification_sample import Cell, parse_cell
 from caramel.errors import DataError
@@ -25,41 +25,7 @@ from caramel.schemas.io import write_table
 from caramel.utils.resampling import Bootstrap
 
 Call = Callable[..., tuple[int, str, str]]
-ROWS, SIDE = 6, 40
 DRAW = Bootstrap(200, 0)
-
-
-def write_sets(folder: Path, images: Path) -> None:
-    """Write files of both sets: captions say true, and hard negatives false; regions are squares of one colour."""
-    images.mkdir()
-    rng = np.random.default_rng(0)
-    for n in range(ROWS):
-        pixels = rng.integers(0, 255, (80, 120, 3), dtype=np.uint8)
-        pixels[10 : 10 + SIDE, 20 : 20 + SIDE] = 40 * n
-        Image.fromarray(pixels).save(images / f"{n}.jpg", quality=95)
-
-    def list_examples(name: str, columns: Mapping[str, int]) -> list[Example]:
-        return [
-            Example(
-                str(n),
-                (20, 10, SIDE, SIDE),
-                f"{name} {n} true",
-                {column: [f"{name} {n} {column} false {k}" for k in range(count)] for column, count in columns.items()},
-            )
-            for n in range(ROWS)
-        ]  # fmt: skip
-
-    for split in ("seen", "unseen"):
-        write_examples(
-            folder / f"crepe_systematicity/syst_vg_hard_negs_{split}_compounds_in_my-data.csv",
-            list_examples(split, {"valid_hard_negs_atom": 4, "valid_hard_negs_comp": 6}),
-        )
-    for negative_type in ("atom", "swap"):
-        for atoms in (4, 12):
-            write_examples(
-                folder / f"crepe_productivity/prod_vg_hard_negs_{negative_type}_complexity_{atoms}.csv",
-                list_examples(f"with {atoms} atoms", {"hard_negs": 5}),
-            )
 
 
 @pytest.fixture

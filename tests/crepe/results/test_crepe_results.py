@@ -2,65 +2,24 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 from commands import run_command
+from crepe_sets import write_counts, write_results
 from PIL import Image
 
 from caramel.crepe.results.figures import compute_r2
 from caramel.crepe.results.frequencies import (
-    list_typed_items,
     read_frequencies,
     summarise_frequencies,
-    write_frequencies,
 )
 from caramel.crepe.results.recalls import select_productivity, summarise_retrieval
 from caramel.crepe.results.write import VERIFIED_TABLES, list_output_names, write_crepe_figures
 from caramel.errors import ConfigError, DataError
-from caramel.interfaces.scene_graph import Edge, Node, SceneGraph
 from caramel.report.paper_table import read_published_rows
-from caramel.schemas.evaluation import METRICS
-from caramel.schemas.io import build_frame, write_table
-
-MODELS = ("a", "b", "c")
-BENCHMARKS = ("crepe_systematicity", "crepe_productivity", "crepe_retrieval", "zero_shot")
-
-
-def write_results(folder: Path, benchmarks: tuple[str, ...] = BENCHMARKS) -> Path:
-    subsets = {
-        "crepe_systematicity": [f"x/{s}/{t}" for s in ("sc", "uc") for t in ("atom", "comp", "both")],
-        "crepe_productivity": [
-            f"{t}/n{n}" for t in ("atom", "swap", "negate", "all_types") for n in range(4, 13)
-        ],
-        "crepe_retrieval": [f"i2t/n4{fold}" for fold in ("", "/fold0", "/fold1")],
-        "zero_shot": ["all"],
-    }
-    rng = np.random.default_rng(0)
-    rows = [
-        (model, benchmark, subset, "recall@1", value := float(rng.random()), value, value, 10, 0, 0)
-        for model in MODELS
-        for benchmark in benchmarks
-        for subset in subsets[benchmark]
-    ]
-    folder.mkdir(exist_ok=True)
-    write_table(METRICS, build_frame(METRICS, rows), folder / "metrics.parquet")
-    return folder
-
-
-def write_counts(path: Path) -> Path:
-    red_dog = SceneGraph((Node("dog", ("red",)),))
-    related = SceneGraph((Node("dog"), Node("cat")), (Edge(0, "on", 1),))
-    known = {("obj", "dog"): 5, ("att", "red"): 2, ("red", "dog"): 1, ("obj", "cat"): 3, ("rel", "on"): 9}
-    counts = {
-        split: Counter(item for graph in graphs for item in list_typed_items(graph))
-        for split, graphs in {"sc": [red_dog, red_dog], "uc": [related], "ua": []}.items()
-    }
-    write_frequencies(path, counts, known)
-    return path
 
 
 def test_all_figures_and_tables_are_made_of_one_folder(tmp_path: Path) -> None:
