@@ -15,6 +15,7 @@ from small_visual_genome import item, region, wordnet, write
 
 from caramel import cli
 from caramel.benchmarks.crepe_files import read_regions
+from caramel.config.fields import MOST_CONNECTIONS
 from caramel.io.files import compute_file_hash
 from caramel.registry import BENCHMARKS
 
@@ -166,3 +167,19 @@ def test_what_makes_no_set_is_one_error(
     code, told = call("productivity", "--graphs", graphs, "--out", tmp_path / "out", *more)
     assert (code, told.count("Error")) == (1, 1)
     assert said in told
+
+
+@pytest.mark.parametrize("number", ["0", str(MOST_CONNECTIONS + 1), "-1", "2.5", "many", ""])
+def test_a_number_of_connections_out_of_the_range_of_the_params_is_an_error(number: str, call: Call) -> None:
+    code, said = call("productivity", "--max-connections", number)
+    assert code == 2
+    assert (
+        f"'--max-connections': {number!r} is neither auto nor an integer from 1 to {MOST_CONNECTIONS}."
+        in said
+    )
+
+
+@pytest.mark.parametrize("number", ["auto", "1", str(MOST_CONNECTIONS)])
+def test_a_number_of_connections_in_the_range_of_the_params_is_taken(number: str, call: Call) -> None:
+    code, said = call("productivity", "--max-connections", number)
+    assert (code, "Missing option '--graphs'" in said) == (2, True), said

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from commands import run_command
 
+from caramel.config.fields import MOST_CONNECTIONS
 from caramel.config.schema import Config, load_config, parse_config
 from caramel.errors import ConfigError
 from caramel.io.safe_yaml import read_yaml
@@ -131,13 +132,13 @@ def test_sampling_outside_of_its_range_is_an_error(key: str, value: float, said:
         parse_config(values, "params.yaml")
 
 
-@pytest.mark.parametrize("value", ["many", 0, 1025, 2.5, None, True])
+@pytest.mark.parametrize("value", ["many", 0, MOST_CONNECTIONS + 1, 2.5, None, True])
 def test_a_number_of_connections_is_a_number_or_auto(value: object) -> None:
     values: Any = raw()
-    values["negatives"]["language_model"]["max_connections"] = 1024
+    values["negatives"]["language_model"]["max_connections"] = MOST_CONNECTIONS
     assert parse_config(values, "params.yaml").crepe.max_connections == "auto"
     values["negatives"]["language_model"]["max_connections"] = value
-    said = rf"1 invalid entries:\n.*language_model\.max_connections = {value!r}: .*'auto' or an integer from 1 to 1024"
+    said = rf"1 invalid entries:\n.*language_model\.max_connections = {value!r}: .*'auto' or an integer from 1 to {MOST_CONNECTIONS}"
     with pytest.raises(ConfigError, match=said):
         parse_config(values, "params.yaml")
 

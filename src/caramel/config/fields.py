@@ -85,14 +85,25 @@ def _check_method(name: str) -> str:
     return name
 
 
-def _check_connections(value: object) -> object:
-    """Refuse what is neither ``AUTO`` nor a number of connections; one message, where a union would give two."""
-    if value != AUTO and not (type(value) is int and 1 <= value <= 1024):
-        raise PydanticCustomError("connections", "Input should be 'auto' or an integer from 1 to 1024")
-    return value
+MOST_CONNECTIONS = 1024
 
 
-Connections = Annotated[MaxConnections, PlainValidator(_check_connections)]
+def check_connections(value: object) -> MaxConnections:
+    """Return ``AUTO`` or a number of connections, from 1 to ``MOST_CONNECTIONS``.
+
+    Raises:
+        ValueError: the value is neither. This is one message, where a union of types would give two.
+    """
+    if value == AUTO:
+        return AUTO
+    if type(value) is int and 1 <= value <= MOST_CONNECTIONS:
+        return value
+    raise PydanticCustomError(
+        "connections", f"Input should be 'auto' or an integer from 1 to {MOST_CONNECTIONS}"
+    )
+
+
+Connections = Annotated[MaxConnections, PlainValidator(check_connections)]
 Variant = Annotated[str, AfterValidator(_check_method)]
 
 

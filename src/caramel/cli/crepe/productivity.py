@@ -16,15 +16,22 @@ from caramel.cli.crepe.inputs import (
 )
 from caramel.cli.options import RenamedOption, collect_options
 from caramel.interfaces.connections import AUTO, MaxConnections
+from caramel.io.validators import format_value
 
 
 class _Connections(click.ParamType):  # type: ignore[type-arg]
-    """A positive integer, or ``auto``."""
+    """``auto``, or a number of connections in the range of ``max_connections`` in params.yaml."""
 
     name = "N|auto"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> MaxConnections:
-        return AUTO if value == AUTO else int(click.IntRange(1).convert(value, param, ctx))
+        from caramel.config.fields import MOST_CONNECTIONS, check_connections
+
+        try:
+            return check_connections(AUTO if value == AUTO else int(value))
+        except ValueError:
+            message = f"{format_value(value)} is neither auto nor an integer from 1 to {MOST_CONNECTIONS}."
+            self.fail(message, param, ctx)
 
 
 @dataclass(frozen=True)
