@@ -21,6 +21,7 @@ from caramel.cli.compute_options import (
 )
 from caramel.cli.config_file import add_config_option
 from caramel.cli.options import (
+    ERRATA_FILE,
     FOLDER,
     add_bootstrap_options,
     build_listing_command,
@@ -66,7 +67,7 @@ def _list_family_help() -> list[str]:
 @add_missing_option
 @click.option(
     "--errata",
-    metavar="FILE",
+    type=ERRATA_FILE,
     help="Corrections of the benchmark's items (docs/evaluation.md) that are applied first, or `known` for those that caramel "
     "holds. For one benchmark.",
 )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.options import FOLDER
+from caramel.cli.options import ERRATA_FILE, FOLDER
 from caramel.cli.output import echo
 from caramel.errors import ConfigError, count_of
 from caramel.io.files import forbid_overwriting_inputs, write_text
@@ -38,7 +38,7 @@ from caramel.io.files import forbid_overwriting_inputs, write_text
 )
 @click.option(
     "--errata",
-    metavar="FILE",
+    type=ERRATA_FILE,
     help="Corrections of the benchmark's items (docs/evaluation.md), or `known` for those that caramel holds: the page marks "
     "the instances, with correction and reason.",
 )

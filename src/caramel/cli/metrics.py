@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from caramel.cli.options import FOLDER, add_bootstrap_options
+from caramel.cli.options import ERRATA_FILE, FOLDER, add_bootstrap_options
 from caramel.cli.output import echo
 from caramel.errors import ConfigError
 from caramel.io.files import forbid_overwriting_inputs, write_csv
@@ -33,7 +33,7 @@ MATCHING = "matching.csv"  # gains by matching the images and captions of a grou
 @click.option("--out", required=True, type=FOLDER, help="Folder to write to.")
 @click.option(
     "--errata",
-    metavar="FILE",
+    type=ERRATA_FILE,
     help="Corrections of the benchmark's items (docs/evaluation.md), or `known` for those that caramel holds. Needs --data.",
 )
 @click.option(

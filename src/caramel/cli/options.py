@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import click
 
 from caramel.errors import BackendError, ConfigError
+from caramel.io.validators import format_value
 from caramel.utils.resampling import Bootstrap
 
 Command = Callable[..., Any]
@@ -126,6 +128,24 @@ class RenamedOption(click.Option):
         """Register both names with the parser."""
         super().add_to_parser(parser, ctx)
         parser.add_option(obj=self, opts=[self.old], dest=self.name, action="store", nargs=self.nargs)
+
+
+class _ErrataFile(click.ParamType):  # type: ignore[type-arg]
+    """A file of errata, or the name of those that caramel holds."""
+
+    name = "FILE"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from caramel.benchmarks.errata import KNOWN
+
+        if value != KNOWN and not os.path.isfile(value):  # noqa: PTH113 Path raises for a name that is too long
+            self.fail(
+                f"{format_value(value)} is not a file. Give a file of errata, or `{KNOWN}`.", param, ctx
+            )
+        return value
+
+
+ERRATA_FILE = _ErrataFile()
 
 
 def build_listing_command(list_lines: Callable[[], Sequence[str]]) -> type[click.Command]:

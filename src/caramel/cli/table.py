@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from caramel.cli.options import add_bootstrap_options, collect_options
+from caramel.cli.options import ERRATA_FILE, add_bootstrap_options, collect_options
 from caramel.cli.output import add_json_option, echo, print_json
 from caramel.errors import ConfigError
 from caramel.io.files import forbid_overwriting_inputs, write_csv, write_text
@@ -73,7 +73,7 @@ class AdditionOptions:
 )
 @click.option(
     "--errata",
-    metavar="FILE",
+    type=ERRATA_FILE,
     help="With --data: corrections of the benchmark's items (docs/evaluation.md), or `known` for those that caramel holds. "
     "The figures are then of the corrected items, and a line says how much each moved.",
 )
