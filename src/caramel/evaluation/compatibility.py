@@ -22,17 +22,17 @@ def find_incompatibility(model: str, benchmark: Benchmark, task: Task) -> str | 
         BackendError: the spec's family cannot be determined.
     """
     form = get_family(model).form
-    reason = None
+    reason, advice = None, "Leave one of them out."
     if form == "chooser" and not can_ask_choices(task):
         reason = (
             "it chooses among captions, and some instances are not an image, a caption and a negative caption"
         )
     wording = split_wording(parse_spec(model).target)[1] if form == "chooser" else ""
-    if wording and not can_ask_wording(task, wording):
-        reason = (
-            f"its wording {wording!r} is not one of {', '.join(PUBLISHED_WORDINGS)}, or some instances do not have "
-            f"two true captions"
-        )
+    if wording and wording not in PUBLISHED_WORDINGS:
+        reason = f"its wording {wording!r} is not one of {', '.join(PUBLISHED_WORDINGS)}"
+        advice = "Give one of these."
+    elif wording and not can_ask_wording(task, wording):
+        reason = f"its wording {wording!r} is about two true captions, and some instances do not have these"
     elif wording:
         reason = find_small_group(task.rows, wording)
     if form == "joint" and not has_paraphrases(task):
@@ -46,9 +46,7 @@ def find_incompatibility(model: str, benchmark: Benchmark, task: Task) -> str | 
             f"it processes every pair of an image and a text. These are {count:,} pairs, more than {MOST_PAIRS:,}; "
             f"a lower --limit gives fewer"
         )
-    return (
-        reason and f"model {model!r} cannot be scored on {benchmark.name!r}: {reason}. Leave one of them out."
-    )
+    return reason and f"model {model!r} cannot be scored on {benchmark.name!r}: {reason}. {advice}"
 
 
 def count_pairs(task: Task) -> int:
