@@ -8,7 +8,7 @@ from chat_server import ChatServer, Response, always, refuses, says
 from caramel.errors import BackendError
 from caramel.interfaces.language_model import ModelOutput, Request
 from caramel.models.chat.concurrency import ConnectionSlots
-from caramel.models.chat.endpoint import Endpoint, Pace, _get_reset_seconds
+from caramel.models.chat.endpoint import Endpoint
 from caramel.models.llm.chat import ChatLanguageModel, load_chat_model, parse_completion
 from caramel.models.llm.specs import missing_language_model
 
@@ -78,28 +78,6 @@ def test_a_response_is_read_with_its_finish_and_its_counts(
     from caramel.models.chat.responses import Response as Heard
 
     assert parse_completion(Heard(response.status, {}, response.body)) == said
-
-
-@pytest.mark.parametrize(
-    ("headers", "seconds"),
-    [
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m30.5s"}, 90.5),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "20ms"}, 0.02),
-        ({"x-ratelimit-remaining-requests": "1", "x-ratelimit-reset-requests": "9s"}, 0.0),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "2"}, 2.0),
-        ({"x-ratelimit-remaining-requests": "0"}, 0.0),
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "soon"}, 0.0),
-    ],
-)
-def test_headers_say_how_long_nothing_is_left(headers: dict[str, str], seconds: float) -> None:
-    assert _get_reset_seconds(headers) == pytest.approx(seconds)
-
-
-def test_a_pace_holds_the_longest_wish_and_no_number_is_none() -> None:
-    pace = Pace()
-    for wish in (50.0, 7.0, -1.0, float("nan")):
-        pace.hold_requests(wish)
-    assert 49 < pace.get_remaining_seconds() <= 50
 
 
 def test_all_requests_wait_when_one_is_told_that_the_server_is_busy(server: ChatServer) -> None:

@@ -24,8 +24,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
 
 import requests
@@ -35,6 +33,7 @@ from urllib3.exceptions import HTTPError
 from caramel.errors import BackendError, escape_unprintable
 from caramel.interfaces.connections import AUTO, MaxConnections
 from caramel.models.chat.concurrency import ConnectionSlots, Result, Slot
+from caramel.models.chat.rate_limits import Pace, get_reset_seconds, parse_retry_after
 from caramel.models.chat.responses import LARGEST, Response, parse_error_message
 from caramel.models.chat.settings import KEY, Settings, find_setting, format_settings, parse_target
 from caramel.runtime.http import read_body
@@ -48,27 +47,8 @@ BUSY = {429, 503}  # all requests wait after it, not only the one that received 
 REFUSING = {400, 422}
 BYTES_PER_TOKEN = 64  # largest response
 SLOWEST = 4  # tokens per second
-LIMITS = ("requests", "tokens")  # servers state in headers how many are left, and when there are more
 # largest number of backslashes before an escaped character: a quote in a quote in a quote has seven
 _QUOTED = 8
-_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-
-
-@dataclass
-class Pace:
-    """The time from which on requests may be sent, according to the server's last response."""
-
-    until: float = 0.0  # by ``time.monotonic``
-
-    def hold_requests(self, seconds: float) -> None:
-        """Delay all requests by at least this many seconds; NaN has no effect."""
-        if seconds > 0:
-            self.until = max(self.until, time.monotonic() + seconds)
-
-    def get_remaining_seconds(self) -> float:
-        """Return the remaining seconds to wait, at least 0."""
-        return max(0.0, self.until - time.monotonic())
 
 
 @dataclass(frozen=True)
@@ -172,7 +152,7 @@ class Endpoint:
                     f"The chat endpoint {self.url!r} refused a request for model {self.model!r} with {problem}\n"
                     f"Correct the URL or the model's name, or set {KEY}."
                 )
-            retry_after = _parse_retry_after(response.headers.get("Retry-After", ""))
+            retry_after = parse_retry_after(response.headers.get("Retry-After", ""))
         return None, problem
 
     def _wait_for_slot(self, delay: float, stop: threading.Event) -> Slot | None:
@@ -195,10 +175,10 @@ class Endpoint:
         result: Result = "failed"
         try:
             response = self._send_request(session, body)
-            wait = _get_reset_seconds(response.headers)
+            wait = get_reset_seconds(response.headers)
             if response.status in BUSY:
                 result = "refused"
-                wait = max(wait, _parse_retry_after(response.headers.get("Retry-After", "")))
+                wait = max(wait, parse_retry_after(response.headers.get("Retry-After", "")))
             elif response.status == 200:
                 result = "answered"
             self.pace.hold_requests(min(wait, self.longest))
@@ -253,33 +233,3 @@ def create_endpoint(target: str, *, max_connections: MaxConnections = AUTO) -> E
 def _build_key_pattern(key: str) -> str:
     """Return the pattern of a key in JSON, and in JSON that is quoted in JSON: its characters, escaped or not."""
     return "".join(rf"\\{{0,{_QUOTED}}}(?:{re.escape(sign)}|(?i:u{ord(sign):04x}))" for sign in key)
-
-
-def _parse_retry_after(value: str) -> float:
-    """Return the seconds that a header Retry-After asks for: a number or a date; 0 for anything else."""
-    try:
-        return float(value)
-    except ValueError:
-        pass
-    try:
-        return (parsedate_to_datetime(value).astimezone(UTC) - datetime.now(UTC)).total_seconds()
-    except (ValueError, OverflowError):
-        return 0.0
-
-
-def _get_reset_seconds(headers: Mapping[str, str]) -> float:
-    """Return the seconds until the server accepts more requests if its headers say that none are left; else 0."""
-    waits = [
-        _parse_duration(headers.get(f"x-ratelimit-reset-{what}", ""))
-        for what in LIMITS
-        if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0"
-    ]
-    return max(waits, default=0.0)
-
-
-def _parse_duration(value: str) -> float:
-    """Return the seconds of a duration such as ``6m0s``, ``20ms`` or ``1.5``; 0 for anything else."""
-    try:
-        return float(value)
-    except ValueError:
-        return sum(float(number) * _SECONDS[unit] for number, unit in _SPAN.findall(value))
