@@ -347,5 +347,8 @@ def test_an_unknown_column_is_an_error(options: dict[str, tuple[str, ...]], mess
 
 
 def test_nothing_measured_is_an_error() -> None:
-    with pytest.raises(DataError, match="Nothing was measured on benchmark 'sugarcrepe_pp'"):
+    message = "Nothing was measured on benchmark 'sugarcrepe_pp'. The runs hold: other."
+    with pytest.raises(DataError, match=re.escape(message)):
         table([scored("m", 0).assign(benchmark="other")])
+    with pytest.raises(DataError, match=r"The runs hold: nothing\."):
+        table([scored("m", 0).iloc[:0]])

@@ -109,7 +109,12 @@ def build_paper_table(
         pd.concat([part for part in parts if len(part)], ignore_index=True) if any(map(len, parts)) else None
     )
     if measured is None:
-        raise DataError(f"Nothing was measured on benchmark {benchmark.name!r}, so there is nothing to show.")
+        names = sorted(
+            {name for rows in (similarities, further) if rows is not None for name in rows["benchmark"]}
+        )
+        raise DataError(
+            f"Nothing was measured on benchmark {benchmark.name!r}. The runs hold: {', '.join(names) or 'nothing'}."
+        )
     _check_once(measured)
     columns = _select_columns(measured, metrics, subsets)
     rows = _group_seeds(list(dict.fromkeys(measured["model"].astype(str))), seeds)
