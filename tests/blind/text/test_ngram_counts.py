@@ -23,6 +23,16 @@ def test_counts_are_those_of_each_text(texts, data) -> None:
     assert counts.toarray().tolist() == (expected or np.zeros(counts.shape).tolist())
 
 
+@given(TEXTS, st.data())
+def test_the_ids_of_some_texts_name_their_terms_in_order(texts, data) -> None:
+    terms = Terms.from_items(texts, str.split)
+    items = np.array([data.draw(st.booleans()) for _ in texts], dtype=bool)
+    ids, lengths = terms.select_ids(items)
+    expected = [text.split() for text, use in zip(texts, items, strict=True) if use]
+    assert [terms.names[i] for i in ids] == [word for words in expected for word in words]
+    assert lengths.tolist() == [len(words) for words in expected]
+
+
 @pytest.mark.parametrize("texts", [[], [""], ["", ""]])
 def test_items_may_have_no_terms(texts) -> None:
     assert Terms.from_items(texts, str.split).count_terms(np.arange(len(texts))).shape == (len(texts), 0)

@@ -7,7 +7,6 @@ trains as ``probe`` does: a logistic regression on terms that compare a text wit
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -15,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from caramel.blind.cross_validation import score_out_of_fold
+from caramel.blind.scorers import ScoreRows, TextScorer
 from caramel.blind.text.linear_probe import CAP, Items, fit_weights
 from caramel.blind.text.ngram_counts import Terms
 from caramel.utils.arrays import Floats, Ints
@@ -33,34 +33,28 @@ def build_triple(text: str, companion: str, other: str) -> Triple:
     return text, first, second
 
 
-def score_triples(
-    positives: Sequence[Triple],
-    negatives: Sequence[Triple],
-    cv: CrossValidation,
-) -> tuple[Floats, Floats]:
-    """Score each text by how it relates to both other texts of its row; see ``Scorer``. The items are triples."""
+def bind_triples(positives: Sequence[Triple], negatives: Sequence[Triple]) -> ScoreRows:
+    """Return a function that scores each text by how it relates to both other texts of its row; see ``TextScorer``."""
     items = sorted({*positives, *negatives})
     number = {item: i for i, item in enumerate(items)}
     sides = np.array([[number[item] for item in side] for side in (positives, negatives)], dtype=np.int64)
     item_table = Items.from_values(items, [text for text, _, _ in items], sides)
     features = Terms.from_items(items, extract_triple_terms).count_terms(np.arange(len(items)))
-
-    def fit_predict(learned: Ints, scored: Ints) -> Floats:
-        scores: Floats = features[scored] @ fit_weights(features, learned, COST, cv.seed)
-        return scores
-
     names = ["\n".join(item) for item in items]
-    return score_out_of_fold(
-        names,
-        sides,
-        cv,
-        fit_predict,
-        cap=CAP,
-        texts=item_table.text,
-    )
+
+    def score_rows(rows: Ints, cv: CrossValidation) -> tuple[Floats, Floats]:
+        def fit_predict(learned: Ints, scored: Ints) -> Floats:
+            scores: Floats = features[scored] @ fit_weights(features, learned, COST, cv.seed)
+            return scores
+
+        return score_out_of_fold(names, sides[:, rows], cv, fit_predict, cap=CAP, texts=item_table.text)
+
+    return score_rows
 
 
-@functools.lru_cache(100_000)  # nested cross-validation needs each item many times
+score_triples = TextScorer(bind_triples)
+
+
 def extract_triple_terms(item: Triple) -> list[str]:
     """Return terms that compare the words and word bigrams of a text with those of its companions.
 
