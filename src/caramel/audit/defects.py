@@ -145,7 +145,9 @@ def clean_for_clip(text: str) -> str:
 def load_clip_words() -> frozenset[str]:
     """Return the words in CLIP's vocabulary, each one token, from open_clip's file without an import of open_clip."""
     spec = importlib.util.find_spec("open_clip")
-    data = Path(str(spec and spec.origin)).with_name("bpe_simple_vocab_16e6.txt.gz").read_bytes()
+    assert spec is not None
+    assert spec.origin is not None
+    data = Path(spec.origin).with_name("bpe_simple_vocab_16e6.txt.gz").read_bytes()
     merges = gzip.decompress(data).decode().split("\n")[1 : 1 + CLIP_MERGES]
     return frozenset(
         merge.replace(" ", "").removesuffix("</w>") for merge in merges if merge.endswith("</w>")
