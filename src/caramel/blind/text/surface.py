@@ -86,12 +86,12 @@ def _score_open_end(text: str) -> float:
 def _score_odd_casing(text: str) -> float:
     """Return k / (1 + k) for k odd letters: capital letters after the start, and a lowercase letter at the start."""
     start = text.lstrip()
-    odd = sum(sign.isupper() for sign in start[1:]) + start[:1].islower()
+    odd = sum(map(str.isupper, start[1:])) + start[:1].islower()
     return odd / (1 + odd)
 
 
 def _score_digits(text: str) -> float:
-    count = sum(sign.isdigit() for sign in text)
+    count = sum(map(str.isdigit, text))
     return count / (1 + count)
 
 
