@@ -21,6 +21,16 @@ def test_counts_are_those_of_each_text(texts, data) -> None:
     assert counts.has_sorted_indices
     expected = [[texts[i].split().count(name) for name in found.names] for i in which]
     assert counts.toarray().tolist() == (expected or np.zeros(counts.shape).tolist())
+    recounted = found.sort_ids().count_terms(np.array(which, dtype=np.int64))
+    for part in ("data", "indices", "indptr"):
+        assert np.array_equal(getattr(recounted, part), getattr(counts, part))
+
+
+@given(TEXTS)
+def test_sorted_ids_are_those_of_each_text_in_ascending_order(texts) -> None:
+    terms = Terms.from_items(texts, str.split).sort_ids()
+    assert terms.flat.dtype == np.int32
+    assert [terms.names[i] for i in terms.flat] == [word for text in texts for word in sorted(text.split())]
 
 
 @given(TEXTS, st.data())

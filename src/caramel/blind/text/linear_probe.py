@@ -130,7 +130,7 @@ def _count_common_prefix(a: Sequence[str], b: Sequence[str], most: int) -> int:
 
 def _bind_items(items: Items, terms: Callable[[Any], list[str]], cost: float) -> ScoreRows:
     """Return a function that scores both sides of rows of the items, trained on the other folds."""
-    counts = Terms.from_items(items.values, terms)
+    counts = Terms.from_items(items.values, terms).sort_ids()
     names = [str(value) for value in items.values]
 
     def score_rows(rows: Ints, cv: CrossValidation) -> tuple[Floats, Floats]:

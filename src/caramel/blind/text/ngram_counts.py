@@ -47,6 +47,20 @@ class Terms:
             part[:] = rank[part]
         return cls(numbers, np.array(ends, np.int64), names)
 
+    def sort_ids(self) -> Terms:
+        """Return the terms with the ids of each item in ascending order, for ``count_terms``, which sorts unsorted ids.
+
+        The ids are sorted in place.
+        """
+        from scipy.sparse import csr_matrix
+
+        starts = np.concatenate([[0], self.ends])
+        ids = csr_matrix(
+            (np.ones(len(self.flat), np.int8), self.flat, starts), shape=(len(self.ends), len(self.names))
+        )
+        ids.sort_indices()
+        return Terms(ids.indices, self.ends, self.names)
+
     def select_ids(self, items: Bools) -> tuple[npt.NDArray[np.int32], Ints]:
         """Return the term ids of the items in a mask, one item after the other (m,), and their numbers of terms (k,)."""
         lengths = np.diff(self.ends, prepend=0)
