@@ -1,5 +1,6 @@
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 from caramel.audit.defects import (
     CLIP_TOKENS,
     LONGEST_TOKEN,
+    clean_for_clip,
     find_defects,
     is_cut_by_clip,
     is_damaged,
     is_not_english,
+    load_clip_words,
 )
 from caramel.sources.sugarcrepe_files import read_captions
 
@@ -132,11 +135,51 @@ def test_short_captions_are_measured_without_importing_the_tokenizer():
     assert done.stdout.strip() == "False"
 
 
-def test_ascii_of_few_signs_is_never_cut():
+def test_longer_captions_of_usual_words_are_measured_without_importing_the_tokenizer():
+    text = "A man’s dog &amp; a café by the window, " * 4
+    code = f"import sys; from caramel.audit.defects import is_cut_by_clip as f; print(f({text!r}), 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_words_of_clips_vocabulary_are_one_token():
+    from open_clip.tokenizer import SimpleTokenizer
+
+    tokenizer, words = SimpleTokenizer(), load_clip_words()
+    assert words == {
+        token.removesuffix("</w>") for token in list(tokenizer.encoder)[512:] if token.endswith("</w>")
+    }
+    plain = sorted(word for word in words if re.fullmatch("[a-z]+", word))
+    assert len(plain) > 30_000
+    assert all(len(tokenizer.encode(word)) == 1 for word in plain[::10])
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_texts_are_cleaned_as_open_clip_cleans_them(text):
+    from open_clip.tokenizer import SimpleTokenizer
+
+    assert " ".join(clean_for_clip(text).split()) == SimpleTokenizer().clean_fn(text)
+
+
+def test_texts_near_the_limit_are_cut_where_the_tokenizer_says():
     from open_clip.tokenizer import SimpleTokenizer
 
     encode, draw = SimpleTokenizer().encode, random.Random(0)
-    texts = ["".join(map(chr, draw.choices(range(128), k=draw.randrange(60, 100)))) for _ in range(2000)]
+    letters = [*map(chr, range(128))]
+    parts = [
+        *"'_&;<>-., ",
+        "'s",
+        "the",
+        "dog",
+        "xylorimba",
+        "Ünder",
+        "ſ",
+        "&amp;",
+        "<start_of_text>",
+        "\x1b[0m",
+    ]
+    texts = ["".join(draw.choices(letters, k=draw.randrange(60, 100))) for _ in range(2000)]
+    texts += ["".join(draw.choices(parts, k=draw.randrange(30, 90))) for _ in range(2000)]
     assert [is_cut_by_clip(text) for text in texts] == [len(encode(text)) > CLIP_TOKENS - 2 for text in texts]
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import gzip
+import html
+import importlib.util
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from html.entities import html5
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -17,6 +21,10 @@ Words = tuple[str, ...]
 TEXTS = ("caption", "caption2", "negative_caption")
 CLIP_TOKENS = 77  # CLIP's context length, including start and end (Radford et al. 2021)
 LONGEST_TOKEN = 32  # bytes of the longest token in CLIP's vocabulary
+CLIP_MERGES = 48_894  # of the merges in open_clip's file, the first are CLIP's
+# Runs of lower-case letters that CLIP's tokenizer always takes as one word: not after an apostrophe, which may take
+# the first letters, and not beside characters that may be letters to it, or `_`, as in its special tokens.
+_WORD = re.compile(r"(?<![a-z'_\x80-\U0010ffff])[a-z]+(?![a-z_\x80-\U0010ffff])")
 ARTICLES = frozenset(("a", "an", "the"))
 # English function words that captions of any length have, and that are not words of the other languages.
 ENGLISH = frozenset(
@@ -111,17 +119,39 @@ def find_defects(rows: pd.DataFrame) -> dict[str, list[str]]:
 def is_cut_by_clip(text: str) -> bool:
     """Return whether CLIP's tokenizer (open_clip's) gives more than ``CLIP_TOKENS`` tokens for a text.
 
-    The tokenizer runs only if the length does not decide. Importing it takes seconds, and a word of a million
-    letters takes minutes.
+    The tokenizer runs only if bounds do not decide. Importing it takes seconds, and a word of a million letters
+    takes minutes.
     """
     room = CLIP_TOKENS - 2
-    # A token is at least one character. Cleaning may lengthen texts with non-ASCII characters or `&`, so these are
-    # not decided here.
+    # A token is at least one byte. Cleaning may lengthen texts with non-ASCII characters or `&`.
     if text.isascii() and "&" not in text and len("".join(text.split())) <= room:
         return False
-    tokenizer = _load_clip_tokenizer()
-    cleaned = tokenizer.clean_fn(text).replace(" ", "")
-    return len(cleaned.encode()) > room * LONGEST_TOKEN or len(tokenizer.encode(text)) > room
+    cleaned = clean_for_clip(text)
+    size = len("".join(cleaned.split()).encode())
+    spared = sum(len(word) - 1 for word in _WORD.findall(cleaned) if word in load_clip_words())
+    if size - spared <= room:
+        return False
+    return size > room * LONGEST_TOKEN or len(_load_clip_tokenizer().encode(text)) > room
+
+
+def clean_for_clip(text: str) -> str:
+    """Return a text as open_clip's tokenizer cleans it, except that white space stays as it is."""
+    import ftfy  # open_clip requires it
+
+    return html.unescape(html.unescape(ftfy.fix_text(text))).lower()
+
+
+@functools.cache
+def load_clip_words() -> frozenset[str]:
+    """Return the words in CLIP's vocabulary, each one token, from open_clip's file without an import of open_clip."""
+    spec = importlib.util.find_spec("open_clip")
+    assert spec is not None
+    assert spec.origin is not None
+    data = Path(spec.origin).with_name("bpe_simple_vocab_16e6.txt.gz").read_bytes()
+    merges = gzip.decompress(data).decode().split("\n")[1 : 1 + CLIP_MERGES]
+    return frozenset(
+        merge.replace(" ", "").removesuffix("</w>") for merge in merges if merge.endswith("</w>")
+    )
 
 
 @functools.cache

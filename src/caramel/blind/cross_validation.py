@@ -75,7 +75,9 @@ def score_out_of_fold(
     """
     text_sides = sides if texts is None else texts[sides]
     pairs = zip(cv.groups, *sides.tolist(), strict=True)
-    keys = compute_stable_keys((f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs), cv.seed)
+    pair_names = (f"{group}\n{names[p]}\n{names[n]}" for group, p, n in pairs)
+    # The keys only choose a sample, where there are too many pairs.
+    keys = compute_stable_keys(pair_names, cv.seed) if len(cv.groups) > cap else np.zeros(len(cv.groups))
     scores = np.full(sides.shape, 0.5)
     for here, learned in iter_with_progress(group_folds(cv), title=title, unit="fold"):
         scored = np.unique(sides[:, here])

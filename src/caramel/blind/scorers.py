@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,31 @@ from caramel.utils.arrays import Floats, Ints
 from caramel.utils.resampling import CrossValidation
 
 DECIMALS = 6  # scores are rounded, so that differences in the last bits between processors change no table
+# (indices of rows, folds of these rows) -> scores of both sides
+ScoreRows = Callable[[Ints, CrossValidation], tuple[Floats, Floats]]
+
+
+@dataclass(frozen=True)
+class TextScorer:
+    """A ``Scorer`` that reads texts once and then scores any of their rows.
+
+    Nested cross-validation scores the same rows many times.
+
+    Attributes:
+        bind_texts: (positives, negatives) -> function that scores some of these rows. The scores are those of a
+            call with these rows alone, to the last bit.
+    """
+
+    bind_texts: Callable[[Sequence[Any], Sequence[Any]], ScoreRows]
+
+    def __call__(
+        self,
+        positives: Sequence[Any],
+        negatives: Sequence[Any],
+        cv: CrossValidation,
+    ) -> tuple[Floats, Floats]:
+        """Return the scores in [0, 1] of both sides."""
+        return self.bind_texts(positives, negatives)(np.arange(len(positives)), cv)
 
 
 def check_scorer(name: str, scorer: Scorer) -> Scorer:

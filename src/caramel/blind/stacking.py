@@ -21,11 +21,9 @@ random forest on questions. This module works on pairs of captions, with groups 
 
 from __future__ import annotations
 
-import functools
 import inspect
 import time
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -33,10 +31,12 @@ import numpy as np
 import pandas as pd
 
 from caramel.blind.cross_validation import Fold, fit_pair_weights, group_folds
+from caramel.blind.scorers import ScoreRows, TextScorer
+from caramel.blind.text.kneser_ney import LikelihoodScorer
 from caramel.blind.text.odd_one_out import ODD, build_triple, score_triples
-from caramel.blind.text.surface import Rule
+from caramel.blind.text.surface import Rule, orient_scores
 from caramel.interfaces.scorer import Scorer
-from caramel.utils.arrays import Bools, Floats
+from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.utils.hashing import compute_stable_keys
 from caramel.utils.resampling import CrossValidation
 
@@ -110,26 +110,34 @@ def compute_gaps(pairs: pd.DataFrame, attackers: Mapping[str, Scorer], *, folds:
     # Unwrapping removes ``check_scorer``.
     unwrapped = {name: inspect.unwrap(cast(Any, f)) for name, f in attackers.items()}
     rules = {name: rule for name, rule in unwrapped.items() if isinstance(rule, Rule)}
-    others: dict[str, Any] = {name: f for name, f in attackers.items() if name not in rules}
-    spent: dict[str, float] = defaultdict(float)
+    names = [*(name for name in attackers if name not in rules), *rules]
     train_only = pairs["train_only"].to_numpy(dtype=bool) if pairs["train_only"].any() else None
     cv = CrossValidation(pairs["group"].tolist(), folds, seed, train_only)
-    measured = _compute_gap_columns(pairs, {name: rule.measure_texts for name, rule in rules.items()}, spent)
-    outer = _compute_gap_columns(pairs, _bind_folds(others, cv), spent)
     parts = group_folds(cv)
-    inner = []
-    for _, learned in parts:
-        within = CrossValidation(pairs["group"][learned].tolist(), max(2, folds - 1), seed)
-        gaps = (
-            _compute_gap_columns(pairs[learned], _bind_folds(others, within), spent)
-            if learned.any()
-            else outer[learned]
-        )
-        inner.append(np.hstack([gaps, measured[learned]]))
-    oriented = _compute_gap_columns(pairs, _bind_folds(rules, cv), spent)
-    names = [*others, *rules]
-    alone = dict(zip(names, [*outer.T, *oriented.T], strict=True))
-    return Gaps(names, parts, np.hstack([outer, measured]), inner, alone, dict(spent))
+    training = [np.flatnonzero(learned) for _, learned in parts]
+    within = [
+        CrossValidation(pairs["group"].iloc[rows].tolist(), max(2, folds - 1), seed) for rows in training
+    ]
+    outer = np.zeros((len(pairs), len(names)))
+    inner = [np.zeros((len(rows), len(names))) for rows in training]
+    alone, seconds = {}, {}
+    for i, name in enumerate(names):
+        start = time.perf_counter()
+        positives, negatives = _build_sides(pairs, triples=name == ODD)
+        if name in rules:
+            measured = rules[name].measure_texts(positives, negatives)
+            outer[:, i] = _subtract(measured)
+            alone[name] = _subtract(orient_scores(measured, parts))
+            for gaps, rows in zip(inner, training, strict=True):
+                gaps[:, i] = outer[rows, i]
+        else:
+            score_rows = _bind_texts(attackers[name], positives, negatives)
+            alone[name] = outer[:, i] = _subtract(score_rows(np.arange(len(pairs)), cv))
+            for gaps, rows, folds_within in zip(inner, training, within, strict=True):
+                if len(rows):
+                    gaps[:, i] = _subtract(score_rows(rows, folds_within))
+        seconds[name] = time.perf_counter() - start
+    return Gaps(names, parts, outer, inner, alone, seconds)
 
 
 def combine_gaps(gaps: Gaps, pairs: pd.DataFrame, use: Bools, names: Sequence[str], *, seed: int) -> Floats:
@@ -162,29 +170,35 @@ def combine_gaps(gaps: Gaps, pairs: pd.DataFrame, use: Bools, names: Sequence[st
     return best
 
 
-Call = Callable[[Sequence[Any], Sequence[Any]], Any]  # (positives, negatives) -> their scores, (2, n)
+def _build_sides(pairs: pd.DataFrame, *, triples: bool) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Return the texts of both sides of the pairs, or their triples."""
+    true, false, third = (pairs[name].tolist() for name in ("caption", "negative_caption", "third"))
+    if not triples:
+        return true, false
+    sides = ((true, false), (false, true))
+    first, second = ([build_triple(*row) for row in zip(*side, third, strict=True)] for side in sides)
+    return first, second
 
 
-def _bind_folds(attackers: Mapping[str, Any], cv: CrossValidation) -> dict[str, Call]:
-    """Return the scorers with the folds bound, so that only the texts are missing."""
-    return {name: functools.partial(f, cv=cv) for name, f in attackers.items()}
+def _bind_texts(
+    attacker: Scorer | TextScorer | LikelihoodScorer, positives: Sequence[Any], negatives: Sequence[Any]
+) -> ScoreRows:
+    """Return a function that scores rows of the texts; scorers that can read the texts only once do so."""
+    unwrapped = inspect.unwrap(cast(Any, attacker))
+    if isinstance(unwrapped, TextScorer | LikelihoodScorer):
+        return unwrapped.bind_texts(positives, negatives)
+
+    def score_rows(rows: Ints, cv: CrossValidation) -> tuple[Floats, Floats]:
+        first, second = ([texts[row] for row in rows.tolist()] for texts in (positives, negatives))
+        return attacker(first, second, cv)
+
+    return score_rows
 
 
-def _compute_gap_columns(pairs: pd.DataFrame, calls: Mapping[str, Call], spent: dict[str, float]) -> Floats:
-    """Return the gaps of the pairs, (n, calls), and add the seconds of each call to ``spent``."""
-    gaps = np.zeros((len(pairs), len(calls)))
-    texts = [pairs[name].tolist() for name in ("caption", "negative_caption", "third")]
-    for i, (name, call) in enumerate(calls.items()):
-        start = time.perf_counter()
-        sides: Sequence[Sequence[Any]] = texts[:2]
-        if name == ODD:
-            sides = [
-                [build_triple(*row) for row in zip(*order, strict=True)]
-                for order in (texts, [texts[1], texts[0], texts[2]])
-            ]
-        positive, negative = call(*sides)
-        gaps[:, i] = positive - negative
-        spent[name] += time.perf_counter() - start
+def _subtract(sides: Floats | tuple[Floats, Floats]) -> Floats:
+    """Return the scores of the true captions minus those of the negatives. (n,)."""
+    positive, negative = sides
+    gaps: Floats = positive - negative
     return gaps
 
 

@@ -10,11 +10,12 @@ from caramel.blind.text import kneser_ney as models
 from caramel.blind.text.kneser_ney import (
     UNKNOWN,
     Corpus,
+    LikelihoodScorer,
     Model,
     estimate_discounts,
-    score_by_likelihood,
     score_with_kneser_ney,
 )
+from caramel.blind.text.ngram_counts import Terms
 from caramel.utils.hashing import assign_folds
 from caramel.utils.resampling import CrossValidation
 
@@ -129,6 +130,24 @@ def test_grams_of_texts_come_one_after_the_other():
     assert corpus.compute_starts(np.array([2, 0, 2])).tolist() == [0, 2, 4]
 
 
+@given(TEXTS, st.data())
+def test_the_corpus_of_some_texts_is_the_same_from_the_tokens_of_all(texts, data):
+    lines = [" ".join(text) for text in texts]
+    used = np.array([data.draw(st.booleans()) for _ in lines], dtype=bool)
+    selected = Corpus.from_terms(Terms.from_items(lines, str.split), used, 3)
+    alone = Corpus.from_texts(
+        [line for line, use in zip(lines, used, strict=True) if use], split=str.split, order=3
+    )
+    assert selected.words == alone.words
+    for name in ("flat", "offsets", "lengths"):
+        assert np.array_equal(getattr(selected, name), getattr(alone, name))
+
+
+def test_tokens_are_numbered_by_frequency_and_then_by_their_first_occurrence():
+    corpus = Corpus.from_texts(["d b a a c"], split=str.split, order=1)
+    assert corpus.flat.tolist() == [models.SPECIAL + i for i in (1, 2, 0, 0, 3)] + [models.END]
+
+
 def test_more_kinds_of_tokens_than_there_is_room_for_leave_the_rare_ones_unknown():
     signs = "".join(chr(0x4E00 + i) for i in range(2000))
     corpus = Corpus.from_texts([signs, signs[:50]], split=list, order=6)
@@ -206,7 +225,7 @@ def test_nothing_is_learned_from_a_text_that_is_to_be_scored_or_its_image(monkey
         return fit(corpus, which, discounts)
 
     monkeypatch.setattr(models.Model, "fit", spy)
-    score_by_likelihood(positives, ["n y."] * 18, CrossValidation(groups, 3, 3), split=str.split, order=3)
+    LikelihoodScorer(str.split, 3)(positives, ["n y."] * 18, CrossValidation(groups, 3, 3))
     fold = assign_folds(groups, folds=3, seed=3)
     for k, found in enumerate(learned):
         scored = {p for p, f in zip(positives, fold, strict=True) if f == k}

@@ -1,7 +1,7 @@
 import numpy as np
 from blind_scores import score_columns
 
-from caramel.blind.text.kneser_ney import score_by_likelihood
+from caramel.blind.text.kneser_ney import LikelihoodScorer
 from caramel.blind.text.ngram import DISCOUNT, score_with_ngrams
 from caramel.utils.resampling import CrossValidation
 
@@ -12,18 +12,10 @@ def test_the_model_is_of_three_words_with_one_discount():
     columns = texts[:60], texts[60:], [f"i{i // 2}" for i in range(60)]
     found = score_columns(score_with_ngrams, *columns, folds=5, seed=3)
     expected = score_columns(
-        score_by_likelihood,
-        *columns,
-        folds=5,
-        seed=3,
-        split=str.split,
-        order=3,
-        discounts=(DISCOUNT, DISCOUNT, DISCOUNT),
+        LikelihoodScorer(str.split, 3, (DISCOUNT, DISCOUNT, DISCOUNT)), *columns, folds=5, seed=3
     )
     assert np.array_equal(found, expected)
-    assert not np.array_equal(
-        found, score_columns(score_by_likelihood, *columns, folds=5, seed=3, split=str.split, order=3)
-    )
+    assert not np.array_equal(found, score_columns(LikelihoodScorer(str.split, 3), *columns, folds=5, seed=3))
 
 
 def test_captions_in_the_usual_order_of_words_beat_shuffled_ones():

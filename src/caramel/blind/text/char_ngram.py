@@ -5,14 +5,12 @@ Case and spaces count.
 
 from __future__ import annotations
 
-from functools import partial
-
-from caramel.blind.text.kneser_ney import score_by_likelihood
+from caramel.blind.text.kneser_ney import LikelihoodScorer
 from caramel.interfaces.scorer import create_model_free_spec
 
 ORDER = 6
 
-score_with_char_ngrams = partial(score_by_likelihood, split=list, order=ORDER)
+score_with_char_ngrams = LikelihoodScorer(list, ORDER)
 CHAR_NGRAM = create_model_free_spec(
     "char_ngram", "Kneser–Ney model of six characters", score_with_char_ngrams
 )

@@ -6,18 +6,16 @@ Goodman 1999, sections 2.8 and 3.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
 from caramel.blind.cross_validation import group_folds
-from caramel.blind.scorers import compute_percentile_ranks, deduplicate_texts
+from caramel.blind.scorers import ScoreRows, compute_percentile_ranks, deduplicate_texts
+from caramel.blind.text.ngram_counts import BLOCK, Terms
 from caramel.interfaces.scorer import create_model_free_spec
-from caramel.utils.arrays import Floats, Ints
+from caramel.utils.arrays import Bools, Floats, Ints
 from caramel.utils.hashing import compute_stable_keys
 from caramel.utils.resampling import CrossValidation
 from caramel.utils.text import tokenize_text
@@ -30,17 +28,9 @@ CAP = 100_000  # maximum number of training captions per fold; more make it slow
 Discounts = tuple[float, float, float]  # of counts 1, 2, and 3 or more
 
 
-def score_by_likelihood(
-    positives: Sequence[str],
-    negatives: Sequence[str],
-    cv: CrossValidation,
-    *,
-    split: Callable[[str], Sequence[str]],
-    order: int,
-    discounts: Discounts | None = None,
-    corpus: Sequence[str] | None = None,
-) -> tuple[Floats, Floats]:
-    """Return the scores of texts under a language model of the other folds' positives. (n,), (n,).
+@dataclass(frozen=True)
+class LikelihoodScorer:
+    """A ``Scorer`` by the likelihood of texts under a language model of the other folds' positives.
 
     The mean log-probability per token orders the texts of a fold. A score is the share of the fold's distinct
     texts that are less likely; equally likely texts count half. So the scores are spread evenly over [0, 1].
@@ -49,35 +39,78 @@ def score_by_likelihood(
     once per image, however many negatives it has. With more than ``CAP`` captions, a fold trains on a random
     sample of them.
 
-    Args:
-        positives: n true captions.
-        negatives: n hard negatives.
-        cv: folds of images. Its seed is also used for sampling.
+    Attributes:
         split: function that returns the tokens of a text.
         order: order of the model, 1 for single tokens.
         discounts: discounts of the model; None: they are estimated from the training captions.
-        corpus: texts to train on instead of the other folds, without the texts that are scored.
     """
-    texts, sides = deduplicate_texts(positives, negatives)
-    given = [] if corpus is None else sorted(set(corpus) - set(texts))
-    grams = Corpus.from_texts([*texts, *given], split=split, order=order)
-    keys = compute_stable_keys(texts, cv.seed)
-    image = np.unique(np.array(cv.groups, dtype=object), return_inverse=True)[1]
-    images = int(image.max(initial=0)) + 1
+
+    split: Callable[[str], Sequence[str]]
+    order: int
+    discounts: Discounts | None = None
+
+    def __call__(
+        self,
+        positives: Sequence[str],
+        negatives: Sequence[str],
+        cv: CrossValidation,
+        corpus: Sequence[str] | None = None,
+    ) -> tuple[Floats, Floats]:
+        """Return the scores of both sides. (n,), (n,).
+
+        Args:
+            positives: n true captions.
+            negatives: n hard negatives.
+            cv: folds of images. Its seed is also used for sampling.
+            corpus: texts to train on instead of the other folds, without the texts that are scored.
+        """
+        if corpus is None:
+            return self.bind_texts(positives, negatives)(np.arange(len(positives)), cv)
+        texts, sides = deduplicate_texts(positives, negatives)
+        given = sorted(set(corpus) - set(texts))
+        grams = Corpus.from_texts([*texts, *given], split=self.split, order=self.order)
+        model = Model.fit(grams, np.arange(len(texts), len(texts) + len(given)), self.discounts)
+        return _score_by_fold(grams, sides, cv, lambda learned, scored: model)
+
+    def bind_texts(self, positives: Sequence[str], negatives: Sequence[str]) -> ScoreRows:
+        """Return a function that scores rows of the texts; see ``TextScorer``."""
+        texts, sides = deduplicate_texts(positives, negatives)
+        tokens = Terms.from_items(texts, self.split)
+
+        def score_rows(rows: Ints, cv: CrossValidation) -> tuple[Floats, Floats]:
+            used = np.isin(np.arange(len(texts)), sides[:, rows])
+            row_sides = (np.cumsum(used) - 1)[sides[:, rows]]
+            grams = Corpus.from_terms(tokens, used, self.order)
+            keys = compute_stable_keys([texts[i] for i in np.flatnonzero(used).tolist()], cv.seed)
+            image = np.unique(np.array(cv.groups, dtype=object), return_inverse=True)[1]
+            images = int(image.max(initial=0)) + 1
+
+            def fit(learned: Bools, scored: Ints) -> Model:
+                captions = np.unique((row_sides[0] * images + image)[learned]) // images
+                usable = captions[~np.isin(captions, scored)]
+                drawn = usable[np.argsort(keys[usable], kind="stable")[:CAP]]
+                return Model.fit(grams, drawn, self.discounts)
+
+            return _score_by_fold(grams, row_sides, cv, fit)
+
+        return score_rows
+
+
+def _score_by_fold(
+    grams: Corpus, sides: Ints, cv: CrossValidation, fit: Callable[[Bools, Ints], Model]
+) -> tuple[Floats, Floats]:
+    """Return the scores of both sides, (n,) and (n,), under the model of each fold.
+
+    Args:
+        grams: the distinct texts.
+        sides: (2, n) indices of both sides' texts.
+        cv: the folds.
+        fit: (mask of the training rows, indices of the scored texts) -> model.
+    """
     scores = np.full(sides.shape, 0.5)
-    fitted = (
-        None
-        if corpus is None
-        else Model.fit(grams, np.arange(len(texts), len(texts) + len(given)), discounts)
-    )
     for here, learned in group_folds(cv):
         scored = np.unique(sides[:, here])
-        model = fitted
-        if model is None:
-            captions = np.unique((sides[0] * images + image)[learned]) // images
-            usable = captions[~np.isin(captions, scored)]
-            model = Model.fit(grams, usable[np.argsort(keys[usable], kind="stable")[:CAP]], discounts)
-        mean = model.compute_mean_log_probs(grams, scored)
+        mean = fit(learned, scored).compute_mean_log_probs(grams, scored)
         scores[:, here] = compute_percentile_ranks(mean)[np.searchsorted(scored, sides[:, here])]
     return scores[0], scores[1]
 
@@ -102,27 +135,26 @@ class Corpus:
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], *, split: Callable[[str], Sequence[str]], order: int) -> Corpus:
-        """Return the corpus of the texts.
-
-        Tokens are numbered by frequency. If an n-gram of this order does not fit into a 64-bit integer, the
-        rarest tokens share the id of the unknown token.
-        """
-        number: dict[str, int] = {}
-        ids, lengths = array("i"), array("q")
-        for text in texts:
-            token_ids = [number.setdefault(token, len(number)) for token in split(text)]
-            ids.extend(token_ids)
-            lengths.append(len(token_ids))
-        return cls._pack_ids(np.frombuffer(ids, np.int32), np.array(lengths, np.int64), len(number), order)
+        """Return the corpus of the texts; see ``from_terms``."""
+        return cls.from_terms(Terms.from_items(texts, split), np.ones(len(texts), dtype=bool), order)
 
     @classmethod
-    def _pack_ids(cls, ids: npt.NDArray[np.int32], lengths: Ints, vocab_size: int, order: int) -> Corpus:
-        """Return the corpus of token ids (m,) of texts with the given lengths (n,)."""
-        words = SPECIAL + min(vocab_size, int(2 ** (62 / order)) - SPECIAL)
-        rank = np.empty(vocab_size, dtype=np.int32)
-        rank[np.argsort(-np.bincount(ids, minlength=vocab_size), kind="stable")] = (
-            np.arange(vocab_size) + SPECIAL
-        )
+    def from_terms(cls, tokens: Terms, used: Bools, order: int) -> Corpus:
+        """Return the corpus of the texts in a mask, from the tokens of all.
+
+        Tokens are numbered by frequency, those of equal frequency in the order in which they first occur. If an
+        n-gram of this order does not fit into a 64-bit integer, the rarest tokens share the id of the unknown
+        token.
+        """
+        ids, lengths = tokens.select_ids(used)
+        counts = np.bincount(ids, minlength=len(tokens.names))
+        first = np.full(len(counts), len(ids))
+        for start in range(0, len(ids), BLOCK):
+            part = ids[start : start + BLOCK]
+            np.minimum.at(first, part, np.arange(start, start + len(part)))
+        words = SPECIAL + min(int((counts > 0).sum()), int(2 ** (62 / order)) - SPECIAL)
+        rank = np.empty(len(counts), dtype=np.int32)
+        rank[np.lexsort((first, -counts))] = np.arange(len(counts)) + SPECIAL
         rank[rank >= words] = UNKNOWN
         ends = np.cumsum(lengths + order)
         stream = np.full(int(lengths.sum()) + order * len(lengths), START, dtype=np.int32)
@@ -252,7 +284,7 @@ class Model:
         return np.asarray(np.add.reduceat(logs, corpus.compute_starts(which)) / corpus.lengths[which])
 
 
-score_with_kneser_ney = partial(score_by_likelihood, split=tokenize_text, order=ORDER)
+score_with_kneser_ney = LikelihoodScorer(tokenize_text, ORDER)
 KNESER_NEY = create_model_free_spec(
     "kneser_ney", "modified Kneser–Ney trigram model of words", score_with_kneser_ney
 )

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from caramel.blind.cross_validation import fit_sparse_pair_weights, score_out_of_fold
-from caramel.blind.scorers import deduplicate_texts
+from caramel.blind.scorers import ScoreRows, TextScorer, deduplicate_texts
 from caramel.blind.text.ngram_counts import Terms
 from caramel.interfaces.scorer import create_model_free_spec
 from caramel.utils.arrays import Floats, Ints
@@ -36,32 +36,26 @@ TOLERANCE = 1e-3
 START, END = "<s>", "</s>"
 
 
-def score_with_terms(
+def bind_terms(
     positives: Sequence[str],
     negatives: Sequence[str],
-    cv: CrossValidation,
     *,
     terms: Callable[[str], list[str]],
     cost: float,
-) -> tuple[Floats, Floats]:
-    """Score texts by a linear model of their term counts; see ``Scorer``.
+) -> ScoreRows:
+    """Return a function that scores rows of texts by a linear model of their term counts; see ``TextScorer``.
 
     Args:
-        positives, negatives, cv: see ``Scorer``.
+        positives, negatives: see ``Scorer``.
         terms: returns the terms of a text.
         cost: inverse strength of the L2 penalty.
     """
     texts, sides = deduplicate_texts(positives, negatives)
-    items = Items.from_values(texts, texts, sides)
-    return _attack_items(items, terms, cost, cv)
+    return _bind_items(Items.from_values(texts, texts, sides), terms, cost)
 
 
-def score_with_edit_probe(
-    positives: Sequence[str],
-    negatives: Sequence[str],
-    cv: CrossValidation,
-) -> tuple[Floats, Floats]:
-    """Score each text of a pair by where and how it differs from the other text.
+def bind_edits(positives: Sequence[str], negatives: Sequence[str]) -> ScoreRows:
+    """Return a function that scores each text of a pair by where and how it differs from the other; see ``TextScorer``.
 
     Unlike a ``Scorer`` it sees both candidates, as anyone who takes the test does: a text's score depends on
     the other text of the pair. The position of the difference is the same for both texts, so it cannot tell
@@ -72,12 +66,7 @@ def score_with_edit_probe(
     number = {item: i for i, item in enumerate(items)}
     sides = np.array([[number[p, n] for p, n in pairs], [number[n, p] for p, n in pairs]], dtype=np.int64)
     texts = [text for text, _ in items]
-    return _attack_items(
-        Items.from_values(items, texts, sides),
-        extract_edits,
-        COST,
-        cv,
-    )
+    return _bind_items(Items.from_values(items, texts, sides), extract_edits, COST)
 
 
 @dataclass(frozen=True)
@@ -139,31 +128,22 @@ def _count_common_prefix(a: Sequence[str], b: Sequence[str], most: int) -> int:
     return next((i for i in range(most) if a[i] != b[i]), most)
 
 
-def _attack_items(
-    items: Items,
-    terms: Callable[[Any], list[str]],
-    cost: float,
-    cv: CrossValidation,
-) -> tuple[Floats, Floats]:
-    """Return the scores of both sides of each pair, trained on the other folds. (n,), (n,)."""
-    counts = Terms.from_items(items.values, terms)
-
-    def fit_predict(learned: Ints, scored: Ints) -> Floats:
-        items_learned, sides = np.unique(learned, return_inverse=True)
-        weights = fit_weights(counts.count_terms(items_learned), sides.reshape(learned.shape), cost, cv.seed)
-        # In parts, because the counts of millions of texts take gigabytes.
-        parts = (scored[start : start + COUNTED] for start in range(0, len(scored), COUNTED))
-        return np.concatenate([np.zeros(0), *(counts.count_terms(part) @ weights for part in parts)])
-
+def _bind_items(items: Items, terms: Callable[[Any], list[str]], cost: float) -> ScoreRows:
+    """Return a function that scores both sides of rows of the items, trained on the other folds."""
+    counts = Terms.from_items(items.values, terms).sort_ids()
     names = [str(value) for value in items.values]
-    return score_out_of_fold(
-        names,
-        items.sides,
-        cv,
-        fit_predict,
-        cap=CAP,
-        texts=items.text,
-    )
+
+    def score_rows(rows: Ints, cv: CrossValidation) -> tuple[Floats, Floats]:
+        def fit_predict(learned: Ints, scored: Ints) -> Floats:
+            used, sides = np.unique(learned, return_inverse=True)
+            weights = fit_weights(counts.count_terms(used), sides.reshape(learned.shape), cost, cv.seed)
+            # In parts, because the counts of millions of texts take gigabytes.
+            parts = (scored[start : start + COUNTED] for start in range(0, len(scored), COUNTED))
+            return np.concatenate([np.zeros(0), *(counts.count_terms(part) @ weights for part in parts)])
+
+        return score_out_of_fold(names, items.sides[:, rows], cv, fit_predict, cap=CAP, texts=items.text)
+
+    return score_rows
 
 
 def fit_weights(features: Any, sides: Ints, cost: float, seed: int) -> Floats:
@@ -172,9 +152,10 @@ def fit_weights(features: Any, sides: Ints, cost: float, seed: int) -> Floats:
     return fit_sparse_pair_weights(differences, cost=cost, tolerance=TOLERANCE, seed=seed)
 
 
-score_with_probe = partial(score_with_terms, terms=extract_words, cost=COST)
-score_with_shrunk_probe = partial(score_with_terms, terms=extract_words, cost=SHRUNK_COST)
-score_with_char_probe = partial(score_with_terms, terms=extract_char_ngrams, cost=CHAR_COST)
+score_with_probe = TextScorer(partial(bind_terms, terms=extract_words, cost=COST))
+score_with_shrunk_probe = TextScorer(partial(bind_terms, terms=extract_words, cost=SHRUNK_COST))
+score_with_char_probe = TextScorer(partial(bind_terms, terms=extract_char_ngrams, cost=CHAR_COST))
+score_with_edit_probe = TextScorer(bind_edits)
 
 PROBE = create_model_free_spec("probe", "learned on words and word bigrams", score_with_probe)
 SHRUNK_PROBE = create_model_free_spec(

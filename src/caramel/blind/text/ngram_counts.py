@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from caramel.utils.arrays import Ints
+from caramel.utils.arrays import Bools, Ints
 
 BLOCK = 1 << 20  # terms that are renumbered at a time
 
@@ -30,7 +30,7 @@ class Terms:
     names: list[str]
 
     @classmethod
-    def from_items(cls, values: Sequence[Any], terms: Callable[[Any], list[str]]) -> Terms:
+    def from_items(cls, values: Sequence[Any], terms: Callable[[Any], Sequence[str]]) -> Terms:
         """Return the terms of the items."""
         number: dict[str, int] = {}
         flat, ends = array("i"), array("q")
@@ -46,6 +46,26 @@ class Terms:
             part = numbers[start : start + BLOCK]
             part[:] = rank[part]
         return cls(numbers, np.array(ends, np.int64), names)
+
+    def sort_ids(self) -> Terms:
+        """Return the terms with the ids of each item in ascending order, for ``count_terms``, which sorts unsorted ids.
+
+        The ids are sorted in place.
+        """
+        from scipy.sparse import csr_matrix
+
+        starts = np.concatenate([[0], self.ends])
+        ids = csr_matrix(
+            (np.ones(len(self.flat), np.int8), self.flat, starts), shape=(len(self.ends), len(self.names))
+        )
+        ids.sort_indices()
+        return Terms(ids.indices, self.ends, self.names)
+
+    def select_ids(self, items: Bools) -> tuple[npt.NDArray[np.int32], Ints]:
+        """Return the term ids of the items in a mask, one item after the other (m,), and their numbers of terms (k,)."""
+        lengths = np.diff(self.ends, prepend=0)
+        # All ids are not copied, because those of millions of texts take hundreds of megabytes.
+        return self.flat if items.all() else self.flat[np.repeat(items, lengths)], lengths[items]
 
     def count_terms(self, which: Ints) -> Any:
         """Return the counts of all terms in the items with the indices ``which``, (n, terms), sparse, as floats."""

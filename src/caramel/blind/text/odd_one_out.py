@@ -7,14 +7,15 @@ trains as ``probe`` does: a logistic regression on terms that compare a text wit
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from caramel.blind.cross_validation import score_out_of_fold
+from caramel.blind.scorers import ScoreRows, TextScorer
 from caramel.blind.text.linear_probe import CAP, Items, fit_weights
 from caramel.blind.text.ngram_counts import Terms
 from caramel.utils.arrays import Floats, Ints
@@ -33,50 +34,44 @@ def build_triple(text: str, companion: str, other: str) -> Triple:
     return text, first, second
 
 
-def score_triples(
-    positives: Sequence[Triple],
-    negatives: Sequence[Triple],
-    cv: CrossValidation,
-) -> tuple[Floats, Floats]:
-    """Score each text by how it relates to both other texts of its row; see ``Scorer``. The items are triples."""
+def bind_triples(positives: Sequence[Triple], negatives: Sequence[Triple]) -> ScoreRows:
+    """Return a function that scores each text by how it relates to both other texts of its row; see ``TextScorer``."""
     items = sorted({*positives, *negatives})
     number = {item: i for i, item in enumerate(items)}
     sides = np.array([[number[item] for item in side] for side in (positives, negatives)], dtype=np.int64)
     item_table = Items.from_values(items, [text for text, _, _ in items], sides)
     features = Terms.from_items(items, extract_triple_terms).count_terms(np.arange(len(items)))
-
-    def fit_predict(learned: Ints, scored: Ints) -> Floats:
-        scores: Floats = features[scored] @ fit_weights(features, learned, COST, cv.seed)
-        return scores
-
     names = ["\n".join(item) for item in items]
-    return score_out_of_fold(
-        names,
-        sides,
-        cv,
-        fit_predict,
-        cap=CAP,
-        texts=item_table.text,
-    )
+
+    def score_rows(rows: Ints, cv: CrossValidation) -> tuple[Floats, Floats]:
+        def fit_predict(learned: Ints, scored: Ints) -> Floats:
+            scores: Floats = features[scored] @ fit_weights(features, learned, COST, cv.seed)
+            return scores
+
+        return score_out_of_fold(names, sides[:, rows], cv, fit_predict, cap=CAP, texts=item_table.text)
+
+    return score_rows
 
 
-@functools.lru_cache(100_000)  # nested cross-validation needs each item many times
+score_triples = TextScorer(bind_triples)
+
+
 def extract_triple_terms(item: Triple) -> list[str]:
     """Return terms that compare the words and word bigrams of a text with those of its companions.
 
     ``near`` is the companion that shares more words and bigrams with the text, ``far`` the other companion.
     """
-    text_tokens, *others = (tokenize_text(text) for text in item)
-    near, far = sorted(others, key=lambda other: -_compute_overlap(text_tokens, other))
-    terms = [
-        f"{'closer' if _compute_jaccard(text_tokens, near) >= _compute_jaccard(near, far) else 'farther'} than both others"
-    ]
-    for size, of in (("words", list), ("pairs", lambda words: list(pairwise(words)))):
-        text_counts, near_counts, far_counts = (Counter(of(words)) for words in (text_tokens, near, far))
+    text, *others = (_count_tokens(part) for part in item)
+    # The sums of the Jaccard similarities of words and of bigrams, in [0, 2].
+    near, far = sorted(others, key=lambda other: -sum(map(_compute_jaccard, text, other)))
+    is_closer = _compute_jaccard(text[0], near[0]) >= _compute_jaccard(near[0], far[0])
+    terms = [f"{'closer' if is_closer else 'farther'} than both others"]
+    for size, text_counts, near_counts, far_counts in zip(("words", "pairs"), text, near, far, strict=True):
+        beyond_near = text_counts - near_counts
         # in the text and in the far companion, but not in the near one
-        gained = (text_counts - near_counts) & far_counts
+        gained = beyond_near & far_counts
         lost = (near_counts - text_counts) & far_counts
-        alone = text_counts - near_counts - far_counts
+        alone = beyond_near - far_counts
         terms += [
             f"{size} backed {_cap_count(gained.total())}",
             f"{size} unbacked {_cap_count(lost.total())}",
@@ -89,15 +84,16 @@ def extract_triple_terms(item: Triple) -> list[str]:
     return terms
 
 
-def _compute_overlap(a: Sequence[str], b: Sequence[str]) -> float:
-    """Return the sum of the Jaccard similarities of two texts' words and word bigrams, in [0, 2]."""
-    return _compute_jaccard(a, b) + _compute_jaccard(list(pairwise(a)), list(pairwise(b)))
+def _count_tokens(text: str) -> tuple[Counter[Any], Counter[Any]]:
+    """Return the counts of a text's words and of its word bigrams."""
+    tokens = tokenize_text(text)
+    return Counter(tokens), Counter(pairwise(tokens))
 
 
-def _compute_jaccard(a: Sequence[object], b: Sequence[object]) -> float:
-    """Return the Jaccard similarity of two sequences, with repeats counted. In [0, 1]."""
-    one, two = Counter(a), Counter(b)
-    return (one & two).total() / max(1, (one | two).total())
+def _compute_jaccard(one: Counter[Any], two: Counter[Any]) -> float:
+    """Return the Jaccard similarity of two multisets, in [0, 1]."""
+    shared = sum(min(count, two[term]) for term, count in one.items() if term in two)
+    return shared / max(1, one.total() + two.total() - shared)
 
 
 def _cap_count(count: int) -> int:

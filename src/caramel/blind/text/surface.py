@@ -13,9 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from caramel.blind.cross_validation import Fold, group_folds
-from caramel.blind.scorers import DECIMALS, compute_percentile_ranks, deduplicate_texts
+from caramel.blind.scorers import (
+    DECIMALS,
+    ScoreRows,
+    TextScorer,
+    compute_percentile_ranks,
+    deduplicate_texts,
+)
+from caramel.blind.text.ngram_counts import Terms
 from caramel.interfaces.scorer import create_model_free_spec
-from caramel.utils.arrays import Floats
+from caramel.utils.arrays import Floats, Ints
 from caramel.utils.resampling import CrossValidation
 from caramel.utils.text import extract_words
 from caramel.utils.text import tokenize_text as token_list
@@ -79,12 +86,12 @@ def _score_open_end(text: str) -> float:
 def _score_odd_casing(text: str) -> float:
     """Return k / (1 + k) for k odd letters: capital letters after the start, and a lowercase letter at the start."""
     start = text.lstrip()
-    odd = sum(sign.isupper() for sign in start[1:]) + start[:1].islower()
+    odd = sum(map(str.isupper, start[1:])) + start[:1].islower()
     return odd / (1 + odd)
 
 
 def _score_digits(text: str) -> float:
-    count = sum(sign.isdigit() for sign in text)
+    count = sum(map(str.isdigit, text))
     return count / (1 + count)
 
 
@@ -103,33 +110,34 @@ digits = Rule(_score_digits)
 articles = Rule(_score_articles)
 
 
-def score_with_rare_words(
-    positives: Sequence[str],
-    negatives: Sequence[str],
-    cv: CrossValidation,
-) -> tuple[Floats, Floats]:
-    """Score texts by how common their words are; see ``Scorer``.
+def bind_words(positives: Sequence[str], negatives: Sequence[str]) -> ScoreRows:
+    """Return a function that scores rows of texts by how common their words are; see ``TextScorer``.
 
     The property is the mean over words of ln(1 + the word's count in the texts of the other folds, true
     captions and negatives alike). It orders the texts of a fold. A score is the share of the fold's distinct
     texts with a lower value; texts with the same value count half.
     """
     texts, sides = deduplicate_texts(positives, negatives)
-    parts = group_folds(cv)
-    number: dict[str, int] = {}
-    split = [[number.setdefault(word, len(number)) for word in extract_words(text)] for text in texts]
-    lengths = np.array([len(ids) for ids in split], dtype=np.int64)
-    flat = np.array([i for ids in split for i in ids], dtype=np.int64)
+    terms = Terms.from_items(texts, extract_words)
+    lengths = np.diff(terms.ends, prepend=0)
     owner = np.repeat(np.arange(len(texts)), lengths)
-    scores = np.full(sides.shape, 0.5)
-    for here, learned in parts:
-        used = np.bincount(sides[:, learned].ravel(), minlength=len(texts))
-        word_counts = np.bincount(flat, used[owner], minlength=len(number))
-        totals = np.bincount(owner, np.log1p(word_counts)[flat], minlength=len(texts))
-        scored = np.unique(sides[:, here])
-        mean = totals[scored] / np.maximum(lengths[scored], 1)
-        scores[:, here] = compute_percentile_ranks(mean)[np.searchsorted(scored, sides[:, here])]
-    return orient_scores(scores, parts)
+
+    def score_rows(rows: Ints, cv: CrossValidation) -> tuple[Floats, Floats]:
+        parts, row_sides = group_folds(cv), sides[:, rows]
+        scores = np.full(row_sides.shape, 0.5)
+        for here, learned in parts:
+            used = np.bincount(row_sides[:, learned].ravel(), minlength=len(texts))
+            word_counts = np.bincount(terms.flat, used[owner], minlength=len(terms.names))
+            totals = np.bincount(owner, np.log1p(word_counts)[terms.flat], minlength=len(texts))
+            scored = np.unique(row_sides[:, here])
+            mean = totals[scored] / np.maximum(lengths[scored], 1)
+            scores[:, here] = compute_percentile_ranks(mean)[np.searchsorted(scored, row_sides[:, here])]
+        return orient_scores(scores, parts)
+
+    return score_rows
+
+
+score_with_rare_words = TextScorer(bind_words)
 
 
 LENGTH = create_model_free_spec("length", "number of characters", length)
