@@ -42,8 +42,8 @@ SIZE = {"width": 1500, "height": 900}
 
 
 def runs_url(filter_: str, **more: str) -> str:
-    """Return the URL of the table of runs with a filter."""
-    asked = {"searchFilter": filter_, **more}
+    """Return the URL of the runs of a filter, best first; in the order of creation, MLflow folds them under parents."""
+    asked = {"searchFilter": filter_, "orderByKey": "metrics.`group`", "orderByAsc": "false", **more}
     return f"{UI}/#/experiments/1/runs?" + "&".join(f"{name}={quote(value)}" for name, value in asked.items())
 
 
@@ -79,14 +79,10 @@ def pictures(page: Page, tag: str) -> None:
                              for (const key of ['mlflow.assistant.panelOpen', 'mlflow.assistant.fab.autoOpenedOnFirstLoad'])
                                localStorage.setItem(key + '_v1', key.endsWith('Open') ? 'false' : 'true'); }""")
     taken(page, "runs", runs_url('tags.stage = "finetune"'))
-    taken(
-        page,
-        "variants",
-        runs_url('tags.stage = "evaluate" and tags.benchmark = "instances"', compareRunsMode="CHART"),
-    )
-    five = ids('tags.stage = "finetune" and params.variant = "trohn_img"')
+    taken(page, "variants", runs_url('tags.level = "variant"', compareRunsMode="CHART"))
+    seeds = ids('tags.stage = "finetune" and params.variant = "trohn_img"')
     asked = {
-        "runs": five,
+        "runs": seeds,
         "experiments": ["1"],
         "metric": "loss",
         "plot_metric_keys": ["loss"],
@@ -94,7 +90,7 @@ def pictures(page: Page, tag: str) -> None:
     }
     query = "&".join(f"{name}={quote(json.dumps(value))}" for name, value in asked.items())
     taken(page, "curves", f"{UI}/#/metric?{query}&x_axis=step")
-    taken(page, "run", f"{UI}/#/experiments/1/runs/{five[0]}")
+    taken(page, "run", f"{UI}/#/experiments/1/runs/{seeds[0]}")
     taken(page, "pin", runs_url(f'tags.`{tag}` != ""'))
 
 
