@@ -130,22 +130,25 @@ class RenamedOption(click.Option):
         parser.add_option(obj=self, opts=[self.old], dest=self.name, action="store", nargs=self.nargs)
 
 
-class _ErrataFile(click.ParamType):  # type: ignore[type-arg]
+class _ErrataFile(click.Path):
     """A file of errata, or the name of those that caramel holds."""
 
-    name = "FILE"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
         from caramel.benchmarks.errata import KNOWN
 
-        if value != KNOWN and not os.path.isfile(value):  # noqa: PTH113 Path raises for a name that is too long
+        if value == KNOWN:
+            return value
+        try:
+            return super().convert(value, param, ctx)
+        except (click.BadParameter, ValueError):  # ValueError: a zero byte, as a config file may have
             self.fail(
                 f"{format_value(value)} is not a file. Give a file of errata, or `{KNOWN}`.", param, ctx
             )
-        return value
 
 
-ERRATA_FILE = _ErrataFile()
+ERRATA_FILE = _ErrataFile(exists=True, dir_okay=False)
 
 
 def build_listing_command(list_lines: Callable[[], Sequence[str]]) -> type[click.Command]:
