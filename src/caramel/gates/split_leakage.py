@@ -81,11 +81,15 @@ def find_in_other_split(uses: pd.DataFrame, column: str, key: Ints) -> pd.Series
     Args:
         uses: n rows with the columns ``split`` and ``column``.
         column: the column that gives VALUE.
-        key: (n,) key of each row; ``NOWHERE`` equals no other key.
+        key: (n,) key of each row, an index as ``factorize_texts`` gives; ``NOWHERE`` equals no other key.
     """
-    of_key = pd.Series(pd.factorize(uses["split"])[0]).groupby(key)
+    # Grouping millions of rows in pandas would take gigabytes. ``NOWHERE`` is the place behind all other keys.
+    codes = pd.factorize(uses["split"])[0].astype(np.int16)
+    lowest, highest = (np.full(key.max(initial=NOWHERE) + 2, fill, np.int16) for fill in (2**15 - 1, -1))
+    np.minimum.at(lowest, key, codes)
+    np.maximum.at(highest, key, codes)
     # Few of millions of texts occur in two splits: only these are merged.
-    met = (key != NOWHERE) & (of_key.transform("min") != of_key.transform("max")).to_numpy()
+    met = (key != NOWHERE) & (lowest != highest)[key]
     keyed = uses.loc[met, ["split", column]].assign(key=key[met]).rename_axis("use").reset_index()
     keyed["split"] = keyed["split"].astype("str")
     firsts = keyed[["key", "split", column]].drop_duplicates(["key", "split"])
