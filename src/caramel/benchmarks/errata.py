@@ -89,7 +89,7 @@ def read_errata(path: Path, benchmark: str) -> list[Erratum]:
     """
     errata = [erratum for erratum in _iter_errata(path) if erratum.benchmark == benchmark]
     if not errata:
-        raise DataError(f"{str(path)!r} has no erratum of benchmark {benchmark!r}.")
+        raise DataError(f"{str(path)!r} has no erratum of benchmark {benchmark!r}. Give a file that has one.")
     first: dict[tuple[str, str], Erratum] = {}
     for erratum in errata:
         other = first.setdefault((erratum.instance, erratum.field), erratum)

@@ -126,16 +126,16 @@ def compute_gaps(pairs: pd.DataFrame, attackers: Mapping[str, Scorer], *, folds:
         positives, negatives = _build_sides(pairs, triples=name == ODD)
         if name in rules:
             measured = rules[name].measure_texts(positives, negatives)
-            outer[:, i] = _subtract(measured)
-            alone[name] = _subtract(orient_scores(measured, parts))
+            outer[:, i] = _subtract_sides(measured)
+            alone[name] = _subtract_sides(orient_scores(measured, parts))
             for gaps, rows in zip(inner, training, strict=True):
                 gaps[:, i] = outer[rows, i]
         else:
             score_rows = _bind_texts(attackers[name], positives, negatives)
-            alone[name] = outer[:, i] = _subtract(score_rows(np.arange(len(pairs)), cv))
+            alone[name] = outer[:, i] = _subtract_sides(score_rows(np.arange(len(pairs)), cv))
             for gaps, rows, folds_within in zip(inner, training, within, strict=True):
                 if len(rows):
-                    gaps[:, i] = _subtract(score_rows(rows, folds_within))
+                    gaps[:, i] = _subtract_sides(score_rows(rows, folds_within))
         seconds[name] = time.perf_counter() - start
     return Gaps(names, parts, outer, inner, alone, seconds)
 
@@ -195,7 +195,7 @@ def _bind_texts(
     return score_rows
 
 
-def _subtract(sides: Floats | tuple[Floats, Floats]) -> Floats:
+def _subtract_sides(sides: Floats | tuple[Floats, Floats]) -> Floats:
     """Return the scores of the true captions minus those of the negatives. (n,)."""
     positive, negative = sides
     gaps: Floats = positive - negative

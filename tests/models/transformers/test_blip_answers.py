@@ -127,10 +127,11 @@ def test_every_published_wording_has_a_rule_of_its_own(folder: Path) -> None:
     assert published == {get_score_type(f"yes_no:{folder}#wording={wording}") for wording in WORDINGS}
 
 
-@pytest.mark.parametrize("ending", ["", "#wording=", "#wording=3a", "#wording=gpt4o_1"])
+@pytest.mark.parametrize("ending", ["", "#wording=", "#wordin=1a", "#wording=3a", "#wording=gpt4o_1"])
 def test_an_unknown_wording_is_refused(folder: Path, ending: str) -> None:
     (problem,) = missing_of(f"yes_no:{folder}{ending}")
-    assert "is not one of 1a, 1b, 1c, 2a, 2b" in problem
+    assert "does not end with a wording" in problem
+    assert problem.endswith("with NAME one of 1a, 1b, 1c, 2a, 2b.")
     with pytest.raises(BackendError, match="yes_no:FOLDER#wording=1a"):
         open_matcher(f"yes_no:{folder}{ending}")
 

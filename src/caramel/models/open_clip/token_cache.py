@@ -1,4 +1,4 @@
-"""Share open_clip's tokenizers between models with equal vocabularies, and keep the tokens of recent texts."""
+"""Share open_clip's tokenizers between models with equal vocabularies."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import functools
 import json
 from dataclasses import dataclass, field
 from typing import Any
-
-CACHED_TEXTS = 2**14  # texts whose tokens a tokenizer keeps, about 1 kB each
 
 
 @dataclass(frozen=True)
@@ -20,19 +18,17 @@ class Vocabulary:
 
 @functools.lru_cache(2)
 def load_simple_tokenizer(vocabulary: Vocabulary | None, length: int, options: str) -> Any:
-    """Return open_clip's tokenizer, which keeps the tokens of the last ``CACHED_TEXTS`` texts.
+    """Return open_clip's tokenizer, by way of ``WordTokenizer``.
 
     Models with equal vocabularies share it. So a process that loads several of them in turn, such as a worker of
-    ``finetune`` or ``evaluate``, tokenizes their common captions once.
+    ``finetune`` or ``evaluate``, tokenizes the words of their common captions once.
 
     Args:
         vocabulary: the model's own; None: open_clip's.
         length: context length.
         options: further arguments, as JSON.
     """
-    from open_clip.tokenizer import SimpleTokenizer
+    from caramel.models.open_clip.word_tokenizer import WordTokenizer
 
     merges = {} if vocabulary is None else {"bpe_path": vocabulary.path}
-    tokenizer: Any = SimpleTokenizer(**merges, context_length=length, **json.loads(options))
-    tokenizer.encode = functools.lru_cache(CACHED_TEXTS)(tokenizer.encode)
-    return tokenizer
+    return WordTokenizer(**merges, context_length=length, **json.loads(options))

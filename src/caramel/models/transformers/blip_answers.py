@@ -201,8 +201,8 @@ def _get_question(target: str) -> tuple[str, str]:
     folder, _, wording = target.partition(WORDING)
     if wording not in WORDINGS:
         raise BackendError(
-            f"yes_no:{target}: its wording {wording!r} is not one of {', '.join(WORDINGS)}. Write "
-            f"yes_no:FOLDER#wording={next(iter(WORDINGS))}."
+            f"yes_no:{target} does not end with a wording that caramel has. Write "
+            f"yes_no:FOLDER{WORDING}NAME, with NAME one of {', '.join(WORDINGS)}."
         )
     return folder, WORDINGS[wording]
 
