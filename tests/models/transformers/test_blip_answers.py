@@ -132,7 +132,7 @@ def test_an_unknown_wording_is_refused(folder: Path, ending: str) -> None:
     (problem,) = missing_of(f"yes_no:{folder}{ending}")
     assert "does not end with a wording" in problem
     assert problem.endswith("with NAME one of 1a, 1b, 1c, 2a, 2b.")
-    with pytest.raises(BackendError, match="yes_no:FOLDER#wording=1a"):
+    with pytest.raises(BackendError, match="yes_no:FOLDER#wording=NAME"):
         open_matcher(f"yes_no:{folder}{ending}")
 
 
