@@ -199,3 +199,13 @@ def test_equal_texts_are_tokenized_once_and_have_the_tokens_of_each():
     assert len(table) == 5
     assert table[np.arange(5)].tolist() == tokenize(texts.tolist())
     assert table[np.array([[4, 0], [1, 3]])].shape == (2, 2, 2)
+
+
+def test_tokens_take_half_the_memory_where_the_vocabulary_allows_it(monkeypatch):
+    monkeypatch.setattr(loader, "TEXTS", 2)
+    for largest, size in ((65_535, 2), (65_536, 4), (256_000, 4)):
+        numbers = [0, 65_535, 1, largest, 7]
+        table = TokenTable(lambda texts: [[int(text), 3] for text in texts], pd.Series(map(str, numbers)))
+        assert table._tokens.itemsize == size
+        found = table[np.arange(5)]
+        assert (found.dtype, found.tolist()) == (np.int32, [[number, 3] for number in numbers])
