@@ -88,7 +88,7 @@ class TrialRunner:
         )
         for result in results:
             if "stopped" in result.result and result.folder.name in planned:
-                tracking.mark_killed(planned[result.folder.name])
+                tracking.end_planned_run(planned[result.folder.name], "KILLED")
         return results
 
     def list_names(self, points: Sequence[Point]) -> list[str]:

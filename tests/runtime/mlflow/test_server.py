@@ -297,7 +297,7 @@ def test_replies_that_are_none_of_mlflows_are_errors_wherever_they_are_read(
             lambda: tracking.plan_run("n", key="k", params={"a": 1}),
             lambda: copy_history(url, str(project / "copy")),
             lambda: tracking.create_run(dataclasses.replace(planned, uri=url)),
-            lambda: tracking.mark_killed(dataclasses.replace(planned, uri=url)),
+            lambda: tracking.end_planned_run(dataclasses.replace(planned, uri=url), "FAILED"),
             lambda: list_runs(Pin.model_construct(name="v1", outs={}), project),
         ):
             with suppress(CaramelError):  # of some replies that are no answer, nothing is read

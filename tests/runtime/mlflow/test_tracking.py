@@ -12,6 +12,7 @@ from filelock import FileLock
 from caramel.errors import DataError, ResourceError
 from caramel.runtime.mlflow import store as tracking_store
 from caramel.runtime.mlflow import tracking
+from caramel.runtime.mlflow.system_metrics import SystemMonitor
 
 
 @pytest.fixture
@@ -110,6 +111,30 @@ def test_a_killed_run_is_reopened_not_doubled(project) -> None:
     assert found.data.metrics["m"] == 2
 
 
+def test_a_run_that_the_store_fails_at_its_end_does_not_stay_open_in_its_process(
+    project, monkeypatch
+) -> None:
+    import mlflow
+
+    def fail(monitor) -> None:
+        raise mlflow.MlflowException("no answer")
+
+    def track_first() -> None:
+        with tracking.run("first", key="a", params={}):
+            pass
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SystemMonitor, "log_once", fail)
+        with pytest.raises(mlflow.MlflowException, match="no answer"):
+            track_first()
+    with tracking.run("second", key="b", params={}):
+        mlflow.log_metric("m", 1)
+    assert {run.info.run_name: run.info.status for run in runs(project)} == {
+        "first": "FAILED",
+        "second": "FINISHED",
+    }
+
+
 def test_a_reopened_run_keeps_one_entry_per_data_set(project) -> None:
     for _ in range(2):
         with tracking.run("n", key="k", params={"a": 1}, data=DATA):
@@ -187,10 +212,10 @@ def test_a_planned_run_is_created_when_its_work_begins_so_that_its_duration_is_t
 
 def test_a_run_that_never_began_is_not_marked_as_killed_and_one_that_did_is(project) -> None:
     planned = tracking.plan_run("n", key="k", params={})
-    tracking.mark_killed(planned)
+    tracking.end_planned_run(planned, "KILLED")
     assert runs(project) == []
     tracking.create_run(planned)
-    tracking.mark_killed(planned)
+    tracking.end_planned_run(planned, "KILLED")
     assert [run.info.status for run in runs(project)] == ["KILLED"]
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from training_rows import training_rows
 
+from caramel.interfaces.method import Features
 from caramel.io.image_codec import decode_image
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
@@ -34,7 +35,7 @@ def expected(clip: Any, table: Any, files: dict[str, bytes], name: str, size: in
 
     parts = []
     for start in range(0, len(table), size):
-        pairs, lone = [], []
+        pairs, lone, further = [], [], []
         part = table.iloc[start : start + size]
         pairs += [(row.image_id, row.caption) for row in part.itertuples()]
         for row in part.itertuples():
@@ -42,9 +43,11 @@ def expected(clip: Any, table: Any, files: dict[str, bytes], name: str, size: in
                 pairs.append((row.negative_image_ids[0], row.negative_captions[0]))
             elif name == "trohn_text":
                 lone.append(row.negative_captions[0])
-        images = torch.stack([image(key) for key, _ in pairs])
+            elif name == "negative_images":
+                further.append(row.negative_image_ids[0])
+        images = torch.stack([image(key) for key in [*(key for key, _ in pairs), *further]])
         texts = torch.stack([text(words) for words in [*(words for _, words in pairs), *lone]])
-        owners = [key for key, _ in pairs] + [None] * len(lone)
+        owners = [key for key, _ in pairs] + [None] * max(len(lone), len(further))
         scores = (images @ texts.T).detach().numpy()
         i2t = np.mean([owners[scores[i].argmax()] == owners[i] for i in range(len(pairs))])
         t2i = np.mean([owners[scores[:, j].argmax()] == owners[j] for j in range(len(pairs))])
@@ -52,7 +55,7 @@ def expected(clip: Any, table: Any, files: dict[str, bytes], name: str, size: in
     return float(np.mean(parts))
 
 
-@pytest.mark.parametrize("name", ["infonce", "trohn_text", "trohn_img"])
+@pytest.mark.parametrize("name", ["infonce", "trohn_text", "trohn_img", "negative_images"])
 def test_it_is_the_mean_over_batches_of_both_directions(
     name: str, rows: Any, files: dict[str, bytes], clip_folder: Path
 ) -> None:
@@ -65,6 +68,28 @@ def test_it_is_the_mean_over_batches_of_both_directions(
     clip.model.eval()
     assert found == pytest.approx(expected(clip, table, files, name, size), abs=1e-6)
     assert 0 <= found < 1, "an untrained model is not always right"
+
+
+def test_close_similarities_are_told_apart_also_where_encoders_run_in_bf16(
+    rows: Any, files: dict[str, bytes], clip_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    clip = load_checkpoint(clip_folder)
+    examples = load_examples(clip, rows, files, method=METHODS["infonce"])
+    drawn = torch.randn(len(rows), 64, generator=torch.Generator().manual_seed(0))
+    vectors = torch.nn.functional.normalize(1 + 0.02 * drawn, dim=-1)  # cosines of almost 1
+
+    def encode(clip: Any, method: Any, batch: Any) -> Features:
+        return Features(
+            image_features=vectors,
+            text_features=vectors,
+            image_ids=batch.image_ids,
+            logit_scale=torch.tensor(1.0),
+        )
+
+    monkeypatch.setattr(batch_accuracy, "encode_batch", encode)
+    assert compute_batch_accuracy(clip, examples, len(rows), "cpu", "bf16") == 1.0
 
 
 def test_two_captions_of_one_image_are_both_right(

@@ -32,13 +32,31 @@ def training(model: torch.nn.Module, kill_at: int | None = None, factor: float =
 
     optimizer = torch.optim.AdamW(build_param_groups([model], 0.1), lr=0.01)
     return Training(
-        {"model": model}, optimizer, lambda step: step, loss, steps=30, warmup_steps=5, checkpoint_every=10
+        {"model": model},
+        optimizer,
+        lambda step: step,
+        loss,
+        steps=30,
+        warmup_steps=5,
+        checkpoint_every=10,
+        seed=[1],
     )
 
 
 def fresh() -> torch.nn.Module:
     torch.manual_seed(0)
-    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 1))
+    layers = [torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Dropout(0.1), torch.nn.Linear(8, 1)]
+    return torch.nn.Sequential(*layers)
+
+
+def test_dropout_depends_on_seed_and_step_alone(tmp_path) -> None:
+    curves = []
+    for number, seed in enumerate((1, 1, 2)):
+        run = training(fresh())
+        run.seed = [seed]
+        torch.manual_seed(number)  # what this process drew before
+        curves.append(run_training(run, scratch=tmp_path / str(number), title="t"))
+    assert curves[0] == curves[1] != curves[2]
 
 
 @pytest.mark.parametrize("kill_at", [3, 10, 17, 29])

@@ -17,6 +17,7 @@ from caramel.training.data import loader
 from caramel.training.data.batch import assemble_batch
 from caramel.training.data.examples import load_examples
 from caramel.training.data.list_columns import LISTS
+from caramel.training.loop import contrastive
 from caramel.training.loop.contrastive import compute_validation_metrics, prefetch
 from caramel.training.objective import Objective, add_logit_bias
 
@@ -191,6 +192,27 @@ def test_validation_metrics_are_their_definitions(rows, files, clip_folder) -> N
         group.append(a @ c > a @ d and b @ d > b @ c and a @ c > b @ c and b @ d > a @ d)
     assert found["accuracy"] == pytest.approx(np.mean(accuracy))
     assert found["group"] == pytest.approx(np.mean(group))
+
+
+def test_retrieval_of_close_vectors_is_right_in_bf16_and_any_caption_of_an_image_counts(
+    rows, files, clip_folder, monkeypatch
+) -> None:
+    clip, method = load_checkpoint(clip_folder), METHODS["infonce"]
+    shared = rows.assign(image_id=rows["image_id"].iloc[:12].repeat(2).to_numpy())  # two captions an image
+    examples = load_examples(clip, shared, files, method=method)
+    drawn = torch.randn(12, 64, generator=torch.Generator().manual_seed(0))
+    vectors = torch.nn.functional.normalize(1 + 0.02 * drawn, dim=-1).repeat_interleave(2, 0)
+    for name in ("encode_image", "encode_text"):
+        monkeypatch.setattr(contrastive, name, lambda clip, stack: vectors)
+    assert compute_validation_metrics(clip, examples, "cpu", "bf16") == {"retrieval": 1.0}
+
+
+def test_accuracy_of_rows_with_several_negatives_is_refused(rows, files, clip_folder) -> None:
+    clip = load_checkpoint(clip_folder)
+    several = rows.assign(**{name: rows[name].map(lambda values: [*values] * 2) for name in LISTS})
+    examples = load_examples(clip, several, files, method=METHODS["negclip"])
+    with pytest.raises(AssertionError, match="one negative per row"):
+        compute_validation_metrics(clip, examples, "cpu", "fp32")
 
 
 def test_the_next_batch_is_made_in_a_thread_and_is_that_of_its_step() -> None:

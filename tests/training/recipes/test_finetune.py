@@ -18,6 +18,7 @@ from caramel.models.open_clip.checkpoints import load_checkpoint, save_checkpoin
 from caramel.runtime.mlflow import tracking
 from caramel.schemas.io import read_table, write_table
 from caramel.schemas.training import TRAINING
+from caramel.training.recipes import finetune
 
 
 @pytest.fixture
@@ -246,6 +247,23 @@ def test_each_search_of_other_params_is_a_run_whose_table_is_what_it_found_last(
         expected = found[-1].searched.drop(columns="stopped")
         pd.testing.assert_frame_equal(table.drop(columns="stopped"), expected)
         assert table["stopped"].isna().all()
+
+
+def test_a_search_that_fails_is_a_failed_run(
+    rows: str, clip_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import mlflow
+
+    def fail(*args: Any, **settings: Any) -> None:
+        raise KeyError("no trial")
+
+    monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
+    monkeypatch.setattr(finetune, "run_search", fail)
+    with pytest.raises(KeyError, match="no trial"):
+        tuned(["infonce"], rows, clip_folder, tmp_path, search=SEARCH)
+    client = mlflow.MlflowClient(tracking.get_tracking_uri(tmp_path))
+    (run,) = client.search_runs([client.get_experiment_by_name(tracking.EXPERIMENT).experiment_id])
+    assert (run.info.run_name, run.info.status) == ("finetune search", "FAILED")
 
 
 def test_a_search_takes_the_best_point_and_what_has_run_is_not_run_again(

@@ -13,6 +13,9 @@ import torch
 from caramel.errors import ConfigError, DataError
 from caramel.interfaces.training_settings import BaseConfig
 from caramel.models.open_clip.checkpoints import load_checkpoint
+from caramel.registry import METHODS
+from caramel.training.data.examples import load_examples
+from caramel.training.loop.contrastive import compute_validation_metrics
 from caramel.training.recipes.pretrain import FIXED, join_negatives, pretrain_base, resolve_steps
 from caramel.utils.typed_settings import build_settings
 
@@ -164,6 +167,10 @@ def test_a_base_learns_from_negative_captions_for_whole_epochs_with_open_clips_o
     assert max(step for step, *_ in curve) == steps
     assert {name for _, name, _ in curve} == {"loss", "retrieval", "accuracy"}
     clip = load_checkpoint(tmp_path / "base")
+    measured = joined[(joined["split"] == "val") & (joined["negative_captions"].map(len) > 0)]
+    own = load_examples(clip, measured, files, method=METHODS["trohn_text"])  # each row's first negative
+    found = compute_validation_metrics(clip, own, "cpu", "fp32")["accuracy"]
+    assert found == pytest.approx(next(value for _, name, value in reversed(curve) if name == "accuracy"))
     assert clip.vocabulary is None
     assert clip.model.state_dict()["text.token_embedding.weight"].shape[0] == 49408
 

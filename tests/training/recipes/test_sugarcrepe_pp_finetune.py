@@ -14,8 +14,14 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from training_settings import contrastive
 
-from caramel.training.recipes.sugarcrepe_pp_finetune import SHARE, select_training_rows
+from caramel.models.open_clip.checkpoints import load_checkpoint
+from caramel.registry import BENCHMARKS
+from caramel.training.data.batch import count_rows_per_step
+from caramel.training.data.examples import Examples
+from caramel.training.recipes import sugarcrepe_pp_finetune
+from caramel.training.recipes.sugarcrepe_pp_finetune import SHARE, select_training_rows, train_model
 
 FIVE = ("replace_att", "replace_obj", "replace_rel", "swap_att", "swap_obj")
 SCRIPT = Path(__file__).parents[3] / "bench" / "forty_sixty.py"
@@ -70,6 +76,32 @@ def release(drawn_world: Any, world: Any, folder: Path) -> pd.DataFrame:
         for name in of["image_id"]:
             (folder / f"{name}.png").write_bytes(taken.files[name])
     return found
+
+
+@pytest.mark.parametrize("method", ["infonce", "sentence_transformers", "negclip", "cs_clip", "clic_joined"])
+def test_a_step_has_the_rows_that_are_asked_for_by_any_method(
+    method: str,
+    drawn_world: Any,
+    world: Any,
+    clip_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    release(drawn_world, world, tmp_path)
+    task, trained = BENCHMARKS["sugarcrepe_pp"].load_rows(tmp_path, tmp_path), []
+    chosen = np.ones(len(task.rows), np.bool_)
+
+    def note(clip: Any, examples: Examples, validation: Any, settings: Any, **further: Any) -> None:
+        known = examples.method
+        size = count_rows_per_step(known, settings.loop.batch_size, bool(known.neighbours))
+        trained.append((size, settings.loop.steps))
+
+    monkeypatch.setattr(sugarcrepe_pp_finetune, "train_clip", note)
+    clip = load_checkpoint(clip_folder)
+    given = {"seed": 1, "steps": 1, "batch_size": 2, "lr": 1e-3, "warmup_steps": 0, "weight_decay": 0.1}
+    made = contrastive(**given, checkpoint_every=1)
+    train_model(clip, task, chosen, method=method, epochs=3, rows=5, settings=made, scratch=tmp_path)
+    assert trained == [(5, 3 * (len(task.rows) // 5))]
 
 
 def test_the_benchmark_tests_each_model_on_the_rows_that_did_not_train_it(

@@ -106,6 +106,23 @@ def test_each_model_is_scored_frozen_tuned_and_with_lora_on_the_rows_that_no_tra
         assert len(client.search_runs([experiment])) == 3 * 2 * 2
 
 
+def test_a_killed_training_goes_on_with_another_number_of_workers(
+    clip_folder: Path, release: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kill(*args: Any, **settings: Any) -> None:
+        raise KeyError("killed")
+
+    monkeypatch.chdir(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(trials, "train_model", kill)
+        with pytest.raises(KeyError, match="killed"):
+            tune([f"clip=open_clip:{clip_folder}"], release, tmp_path / "runs")
+    tune([f"clip=open_clip:{clip_folder}"], release, tmp_path / "runs", num_workers=1)
+    with tracking.open_store(tmp_path) as (client, experiment):
+        runs = client.search_runs([experiment])
+    assert [run.info.status for run in runs] == ["FINISHED"] * 4  # full and LoRA with two seeds
+
+
 @pytest.mark.parametrize("family", ["clip", "roberta", "flava"])
 def test_the_targets_of_lora_reach_attention_and_mlps_of_both_towers(
     family: str, clip_folder: Path, roberta: Path, tmp_path: Path

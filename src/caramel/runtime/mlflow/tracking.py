@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec
 
 from caramel.errors import CaramelError, ConfigError, ResourceError, redact_secrets
 from caramel.io.disk_space import explain_disk_error
@@ -331,30 +331,31 @@ def open_run(planned: PlannedRun) -> Iterator[ActiveRun]:
         from caramel.runtime.mlflow.system_metrics import SystemMonitor
 
         active = mlflow.start_run(run_id=run_id, log_system_metrics=False)
-        if killed_runs.ENDED in active.data.tags:
-            mlflow.delete_tag(killed_runs.ENDED)
         monitor = SystemMonitor(run_id, planned.uri)
-        monitor.start()
         try:
+            if killed_runs.ENDED in active.data.tags:
+                mlflow.delete_tag(killed_runs.ENDED)
+            monitor.start()
             yield active
+            monitor.finish()
+            monitor.log_once()
+            mlflow.end_run()
         except BaseException as error:
             # A server that was given up is not waited for again. The error that ended the run is reported,
             # not this one.
             given_up = isinstance(error, Exception) and explain_error(error, planned.uri) is not None
-            with (
-                disable_retries() if given_up else nullcontext(),
-                suppress(mlflow.MlflowException, SQLAlchemyError),
-            ):
-                monitor.finish()
-                mlflow.end_run("KILLED" if isinstance(error, SystemExit) else "FAILED")
+            with disable_retries() if given_up else nullcontext():
+                with suppress(mlflow.MlflowException, SQLAlchemyError):
+                    monitor.finish()
+                # A run that stays open in this process would make its next one fail.
+                if (still := mlflow.active_run()) is not None and still.info.run_id == run_id:
+                    with suppress(mlflow.MlflowException, SQLAlchemyError):
+                        mlflow.end_run("KILLED" if isinstance(error, SystemExit) else "FAILED")
             raise
-        monitor.finish()
-        monitor.log_once()
-        mlflow.end_run()
 
 
-def mark_killed(planned: PlannedRun) -> None:
-    """End a run whose process was killed before it could do so itself, if it had begun.
+def end_planned_run(planned: PlannedRun, status: Literal["FAILED", "KILLED"]) -> None:
+    """End a run that did not end itself, if it had begun: its process was killed, or what it waited for failed.
 
     Raises:
         ConfigError, ResourceError: as in ``open_run``.
@@ -362,7 +363,7 @@ def mark_killed(planned: PlannedRun) -> None:
     with _translate_planned(planned):
         client = open_client(planned.uri)
         for run_id in find_runs(client, planned.experiment, KEY, planned.key):
-            retry_on_race(partial(client.set_terminated, run_id, "KILLED"))
+            retry_on_race(partial(client.set_terminated, run_id, status))
 
 
 def _explain_error(error: Exception, name: str, uri: str, root: Path) -> CaramelError | None:

@@ -112,9 +112,14 @@ def count_rows_per_step(method: Method, captions: int, neighbours: bool) -> int:
 
     The texts include those of negatives, paraphrases, phrases, neighbours and joined rows.
     """
+    return max(2, captions // count_texts_per_row(method, neighbours))
+
+
+def count_texts_per_row(method: Method, neighbours: bool) -> int:
+    """Return how many texts a row of a step takes: its own, and those of its neighbour if it has one."""
     phrases = method.most_phrases + 2 * method.negatives * bool(method.units)  # a unit has a foil
     texts = 1 + method.negatives + method.paraphrases + phrases + 2 * bool(method.joins)
-    return max(2, captions // (texts * (1 + neighbours)))
+    return texts * (1 + neighbours)
 
 
 def assemble_batch(

@@ -33,8 +33,8 @@ def compute_batch_accuracy(
 
     This is BiVLC's criterion (github.com/IMirandaM/BiVLC, src/CLIP_fine_tuning). A batch has as many rows as a step,
     in the table's order, and the last batch counts like the others. Images and captions of a batch are those of the
-    method: its negative captions are further candidates, and its negative images are further pairs. Other than in the
-    authors' code, any caption of an image is right, since captions of one image are no negatives of each other.
+    method: its negative captions and its negative images are further candidates, and further pairs if it uses both.
+    Similarities are in fp32: in bf16 close ones would be equal. Other than in the authors' code, any caption of an image is right, since captions of one image are no negatives of each other.
 
     Args:
         clip: the model; it is in evaluation mode afterwards.
@@ -48,14 +48,15 @@ def compute_batch_accuracy(
     size = count_rows_per_step(examples.method, captions, neighbours=False)
     clip.model.eval()
     accuracies = []
-    with torch.inference_mode(), use_precision(device, precision):
+    with torch.inference_mode():
         for start in range(0, len(examples), size):
             rows = np.arange(start, min(start + size, len(examples)))
             batch = assemble_batch(clip, examples, rows, 0, UNJOINED)
-            parts = [
-                encode_batch(clip, examples.method, part.to(device))
-                for part in batch.split_rows(micro_batch_size)
-            ]
+            with use_precision(device, precision):
+                parts = [
+                    encode_batch(clip, examples.method, part.to(device))
+                    for part in batch.split_rows(micro_batch_size)
+                ]
             accuracies.append(_compute_accuracy(join_features(parts)))
     return float(np.mean(accuracies))
 
@@ -66,6 +67,7 @@ def _compute_accuracy(features: Features) -> float:
 
     images, image_ids = features.image_features, features.image_ids
     texts, text_ids = features.text_features, features.image_ids
+    captioned = len(images)  # images with a caption
     if features.negative_texts is not None and features.negative_mask is not None:
         mask = features.negative_mask
         texts = torch.cat([texts, features.negative_texts[mask]])
@@ -73,12 +75,18 @@ def _compute_accuracy(features: Features) -> float:
             images = torch.cat([images, features.negative_images[mask]])
             image_ids = torch.cat([image_ids, features.negative_image_ids[mask]])
             text_ids = torch.cat([text_ids, features.negative_image_ids[mask]])
+            captioned = len(images)
         else:
             text_ids = torch.cat(
                 [text_ids, torch.full_like(text_ids[:1], NO_IMAGE).expand(len(texts) - len(text_ids))]
             )
+    elif features.negative_images is not None:
+        assert features.negative_mask is not None
+        assert features.negative_image_ids is not None
+        images = torch.cat([images, features.negative_images[features.negative_mask]])
+        image_ids = torch.cat([image_ids, features.negative_image_ids[features.negative_mask]])
     similarity = images @ texts.T
-    image_right = text_ids[similarity.argmax(1)] == image_ids
+    image_right = (text_ids[similarity.argmax(1)] == image_ids)[:captioned]
     is_owned = text_ids != NO_IMAGE
     text_right = (image_ids[similarity.argmax(0)] == text_ids)[is_owned]
     return float(image_right.float().mean() + text_right.float().mean()) / 2

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+import numpy as np
 from tqdm import tqdm
 
 from caramel.errors import ConfigError, DataError, format_items
@@ -44,6 +45,8 @@ class Training(Generic[Made]):
         steps: number of steps.
         warmup_steps: steps of linear warm-up.
         checkpoint_every: steps between checkpoints.
+        seed: numbers that seed torch's draws of each step, such as dropout, so that they depend neither on what this
+            process ran before nor on a crash.
         measure: returns validation metrics; runs at each checkpoint and at the end.
         on_points: called with the new points of the curve and with ``waiting_share``. This is the share, in
             [0, 1], of the steps' time since the start that was spent waiting for batches. It is not part of
@@ -67,6 +70,7 @@ class Training(Generic[Made]):
     steps: int
     warmup_steps: int
     checkpoint_every: int
+    seed: Sequence[int]
     measure: Callable[[], dict[str, float]] | None = None
     on_points: Callable[[Curve], None] | None = None
     after_step: Callable[[int], None] | None = None
@@ -151,6 +155,9 @@ def run_training(training: Training[Made], *, scratch: Path, title: str) -> Curv
             requested_at = time.perf_counter()
             batch = training.batch(step)
             waited += time.perf_counter() - requested_at
+            torch.manual_seed(
+                int(np.random.SeedSequence([*training.seed, step]).generate_state(1, np.uint64)[0])
+            )
             loss = training.loss(batch)
             if loss.requires_grad:  # otherwise the gradient has been computed already
                 loss.backward()  # type: ignore[no-untyped-call]

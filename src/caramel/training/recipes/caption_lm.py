@@ -160,6 +160,7 @@ def train_writer(
         loop.steps,
         optimizer.warmup_steps,
         loop.checkpoint_every,
+        seed=[loop.seed],
         measure=compute_metrics,
         on_points=on_points,
         grad_clip_norm=optimizer.grad_clip_norm,

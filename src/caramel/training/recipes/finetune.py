@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
-from caramel.errors import ConfigError
+from caramel.errors import CaramelError, ConfigError
 from caramel.interfaces.settings import Execution
 from caramel.registry import METHODS
 from caramel.runtime.mlflow import tracking
@@ -159,7 +160,12 @@ def _search_settings(
         root=trials.root,
     )
     trials = replace(trials, parent=tracking.create_run(parent))  # before those that belong to it
-    outcome = run_search(trials.run, tried, seeds=search.seeds, halving=ending, metric=select)
+    try:
+        outcome = run_search(trials.run, tried, seeds=search.seeds, halving=ending, metric=select)
+    except BaseException:
+        with suppress(CaramelError):  # the search's own error is the one to report
+            tracking.end_planned_run(parent, "FAILED")
+        raise
     with tracking.open_run(parent):
         import mlflow
 

@@ -32,6 +32,7 @@ from caramel.interfaces.training_settings import (
 from caramel.registry import METHODS
 from caramel.schemas.io import build_frame
 from caramel.schemas.training import TRAINING
+from caramel.training.data.batch import count_texts_per_row
 from caramel.training.data.examples import load_examples
 from caramel.training.loop.contrastive import train_clip
 from caramel.utils.hashing import compute_stable_keys
@@ -173,7 +174,7 @@ def train_model(
             f"Set fewer rows per step."
         )
     known = METHODS[method]
-    captions = rows * (1 + known.negatives + known.paraphrases)
+    captions = rows * count_texts_per_row(known, bool(known.neighbours))
     examples = load_examples(clip, table, _ImageFiles(task.images), method=known)
     every = epochs * (len(table) // rows)
     loop = replace(settings.loop, steps=every, checkpoint_every=every, batch_size=captions)

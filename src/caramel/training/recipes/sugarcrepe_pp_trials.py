@@ -125,7 +125,10 @@ def _train_and_score(
     """Return table ``similarities`` of the test rows after a training, which is a run in MLflow."""
     clip, encoder = load_trainable(run.spec, config.training.compute.device)
     settings = _resolve_training(config, VARIANTS[run.variant], run.seed, clip)
-    params = {**asdict(config), "model": run.spec, "variant": run.variant, "seed": run.seed}
+    # A run that was killed may go on with other ones
+    loop = replace(config.training.loop, num_workers=0)
+    logged = asdict(replace(config, training=replace(config.training, loop=loop)))
+    params = {**logged, "model": run.spec, "variant": run.variant, "seed": run.seed}
     tags = {"stage": "finetune_sugarcrepe_pp", "seed": str(run.seed)}
     with tracking.run(run.name, key=run.key, params=params, tags=tags):
         train_model(
@@ -168,9 +171,6 @@ def _resolve_training(
     config: TuningConfig, scope: TrainableScope, seed: int, clip: Clip
 ) -> ContrastiveConfig:
     """Return the settings of one training; a LoRA's targets are those that match a weight of the model."""
-    import torch
-
-    torch.manual_seed(seed)  # of dropout, which text towers of transformers have
     training = config.training
     optimizer, trainable = training.optimizer, replace(training.scope, trainable=scope)
     if scope == "lora":

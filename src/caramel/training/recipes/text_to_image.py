@@ -134,6 +134,7 @@ def train_pixart(
             loop.steps,
             optimizer.warmup_steps,
             loop.checkpoint_every,
+            seed=[loop.seed],
             on_points=on_points,
             after_step=update_average,
             grad_clip_norm=optimizer.grad_clip_norm,
