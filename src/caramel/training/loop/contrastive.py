@@ -21,7 +21,7 @@ from caramel.models.open_clip.encoder import encode_image, encode_text
 from caramel.training.data.batch import Batch, assemble_batch, draw_step_rows
 from caramel.training.data.examples import Examples, encode_examples
 from caramel.training.data.hard_batch_mining import find_nearest_rows
-from caramel.training.data.loader import ImageDataset, ImageFeatures, Loader, Stack, Tokens
+from caramel.training.data.loader import ImageDataset, ImageFeatures, Loader, RowIds, Stack, Tokens
 from caramel.training.distributed import ALONE, DistContext
 from caramel.training.loop.batch_accuracy import METRIC, compute_batch_accuracy
 from caramel.training.loop.loop import Training, build_param_groups, run_training
@@ -65,30 +65,28 @@ def compute_validation_metrics(
     """Return validation metrics of the model on the rows, each in [0, 1].
 
     - ``retrieval``: image→text recall@1 within groups of ``BATCH_SIZE`` rows; any caption of an image is right.
-    - ``accuracy``: caption choice, if the rows have one negative each.
-    - ``group``: both captions and both images correct, if the rows also have negative images.
+    - ``accuracy``: caption choice between caption and first negative, if the rows have negatives.
+    - ``group``: both captions and both images correct, if the negatives also have images.
 
     Similarities are in fp32: in bf16 close ones would be equal. The model is in evaluation mode afterwards.
     """
     import torch
 
-    def encode_images(images: ImageDataset | ImageFeatures) -> torch.Tensor:
-        stacks = (torch.from_numpy(images[part]).to(device) for part in parts)
+    def encode_images(images: ImageDataset | ImageFeatures, rows: RowIds) -> torch.Tensor:
+        stacks = (torch.from_numpy(images[rows[part]]).to(device) for part in parts)
         with use_precision(device, precision):
             return torch.cat([encode_image(clip, stack).float() for stack in stacks])
 
-    def encode_texts(texts: Tokens) -> torch.Tensor:
-        stacks = (torch.from_numpy(texts[part]).long().to(device) for part in parts)
+    def encode_texts(texts: Tokens, rows: RowIds) -> torch.Tensor:
+        stacks = (torch.from_numpy(texts[rows[part]]).long().to(device) for part in parts)
         with use_precision(device, precision):
             return torch.cat([encode_text(clip, stack).float() for stack in stacks])
 
-    parts = [
-        np.arange(start, min(start + BATCH_SIZE, len(examples)))
-        for start in range(0, len(examples), BATCH_SIZE)
-    ]
+    parts = [slice(start, start + BATCH_SIZE) for start in range(0, len(examples), BATCH_SIZE)]
+    all_rows = np.arange(len(examples))
     clip.model.eval()
     with torch.inference_mode():
-        i0, c0 = encode_images(examples.images), encode_texts(examples.texts)
+        i0, c0 = encode_images(examples.images, all_rows), encode_texts(examples.texts, all_rows)
         ids = torch.from_numpy(examples.image_ids).to(device)
         matches = [
             image_ids[(images @ texts.T).argmax(1)] == image_ids
@@ -98,12 +96,12 @@ def compute_validation_metrics(
         ]
         out = {"retrieval": float(torch.cat(matches).float().mean())}
         if examples.negatives is not None:
-            assert len(examples.negatives.texts) == len(examples), "accuracy needs one negative per row"
-            c1 = encode_texts(examples.negatives.texts)
+            first = examples.negatives.positions[:, 0]
+            c1 = encode_texts(examples.negatives.texts, first)
             right = (i0 * c0).sum(1) > (i0 * c1).sum(1)
             out["accuracy"] = float(right.float().mean())
             if examples.negatives.images is not None:
-                i1 = encode_images(examples.negatives.images)
+                i1 = encode_images(examples.negatives.images, first)
                 both = right & ((i1 * c1).sum(1) > (i1 * c0).sum(1))
                 both &= ((i0 * c0).sum(1) > (i1 * c0).sum(1)) & ((i1 * c1).sum(1) > (i0 * c1).sum(1))
                 out["group"] = float(both.float().mean())

@@ -73,8 +73,7 @@ def pretrain_base(
     train_rows, val_rows = (_select_rows(pairs, split) for split in ("train", "val"))
     examples = load_examples(clip, train_rows, images, method=method)
     examples = replace(examples, block_size=settings.block_size)
-    measured = replace(method, drawn=False)  # the first negative of each row
-    validation = [load_examples(clip, val_rows, images, method=measured)] if len(val_rows) else []
+    validation = [load_examples(clip, val_rows, images, method=method)] if len(val_rows) else []
     if settings.image_steps:
         curve = train_locked_clip(
             clip,
