@@ -160,6 +160,13 @@ FUNCTION_WORDS = frozenset(
 )
 LIVING = frozenset(("person", "child", "animal"))
 POSTURES = frozenset(("sitting", "standing", "laying", "lying"))
+# Relations without a direction, and what may stand beside them: "a man standing next to a woman".
+UNDIRECTED = (
+    SYMMETRIC
+    | DETERMINERS
+    | POSTURES
+    | {"is", "are", "each", "other", "another", "while", "side", "as", "walking", "sits", "stands"}
+)
 SMALL_WORDS = frozenset(
     ("to", "the", "in", "on", "of", "from")
 )  # parts of relations that have no meaning of their own
