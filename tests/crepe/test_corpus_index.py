@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -107,6 +108,39 @@ def test_the_counts_are_those_of_all_captions_however_they_are_cut_and_kept(
         assert dict(zip(found["item"], found["count"], strict=True)) == wanted
         assert found["item"].is_monotonic_increasing
     assert calls == ["ray", "inline"]
+
+
+def test_counts_of_any_number_of_shards_are_merged_with_few_open_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, most = set[Path](), []
+
+    def open_counted(path: Path) -> Iterator[tuple[str, int]]:
+        opened.add(path)
+        most.append(len(opened))
+        yield from read_rows(path)
+        opened.remove(path)
+
+    read_rows = corpus_index._iter_rows
+    monkeypatch.setattr(corpus_index, "_iter_rows", open_counted)
+    monkeypatch.setattr(corpus_index, "OPEN", 3)
+    parts, wanted = [], Counter[str]()
+    for number in range(20):  # three rounds: 20 files, 7, 3
+        counts = {"every": 1, f"own {number:02}": number + 1, f"third {number % 3}": 2}
+        wanted.update(counts)
+        parts.append(tmp_path / f"{number}.parquet")
+        pd.DataFrame({"item": list(counts), "count": list(counts.values())}).to_parquet(
+            parts[-1], index=False
+        )
+    out = tmp_path / "out"
+    (out / "merging-of-a-killed-run").mkdir(parents=True)
+    (out / "merging-of-a-killed-run" / "0_0.parquet").write_text("cut off")
+    corpus_index._merge_in_rounds(parts, out / "index.parquet")
+    rows = pd.read_parquet(out / "index.parquet")
+    assert dict(zip(rows["item"], rows["count"], strict=True)) == wanted
+    assert rows["item"].is_monotonic_increasing
+    assert max(most) == 3
+    assert [path.name for path in out.iterdir()] == ["index.parquet"]
 
 
 def test_of_what_another_parser_finds_words_that_are_looked_for_are_counted(

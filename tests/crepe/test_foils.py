@@ -320,3 +320,47 @@ def test_each_of_two_objects_of_one_name_has_the_occurrence_after_its_attribute(
 
 def test_a_text_with_one_of_two_objects_of_one_name_omits_the_other() -> None:
     assert locate_atoms("a red window, a car, a bench", TWO_WINDOWS) == "window"
+
+
+@pytest.mark.parametrize(
+    ("relation", "caption_relation"),
+    [
+        *((relation, relation) for relation in ("next to", "beside", "near", "close to", "by", "with")),
+        ("standing next to", "standing next to"),
+        ("parked near", "parked near"),
+        ("above", "below"),
+        ("under", "above"),
+        ("sitting behind", "in front of"),
+        ("to the left of", "to the right of"),
+        ("left of", "to the right of"),
+        ("beside", "near"),
+    ],
+)
+def test_a_relation_is_true_of_its_objects_in_the_other_order_by_its_inverse(
+    relation: str, caption_relation: str
+) -> None:
+    image = SceneGraph((Node("cup"), Node("plate")), (Edge(0, relation, 1),))
+    mirrored = SceneGraph(image.nodes, (Edge(1, caption_relation, 0),))
+    assert is_true_of_graph(mirrored, image, THESAURI["lists"]("", None))
+    if caption_relation == relation:
+        captioned = CaptionedGraph(write_template_caption(image), image, image)
+        assert list(generate_swap_foils(captioned, THESAURI["lists"]("", None))) == []
+
+
+@pytest.mark.parametrize(
+    "relation", ["surrounded by", "pulled by", "behind", "above", "holding", "on", "playing with"]
+)
+def test_a_relation_with_a_direction_is_exchanged_to_a_negative(relation: str) -> None:
+    image = SceneGraph((Node("cup"), Node("plate")), (Edge(0, relation, 1),))
+    captioned = CaptionedGraph(write_template_caption(image), image, image)
+    words = THESAURI["lists"]("", None)
+    assert list(generate_swap_foils(captioned, words)) == [f"plate {relation} cup"]
+
+
+def test_what_follows_from_another_relation_of_the_image_is_no_swap() -> None:
+    whole = SceneGraph((Node("cup"), Node("shelf"), Node("book")), (Edge(0, "above", 1), Edge(2, "below", 1)))
+    graph = SceneGraph((Node("shelf"), Node("cup"), Node("book")), (Edge(1, "above", 0),))
+    captioned = CaptionedGraph(write_template_caption(graph), graph, whole)
+    swaps = set(generate_swap_foils(captioned, THESAURI["lists"]("", None)))
+    assert "shelf above book and a cup" not in swaps
+    assert "shelf above cup and a book" in swaps

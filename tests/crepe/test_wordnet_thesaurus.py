@@ -213,6 +213,17 @@ def real() -> WordNetThesaurus:
     return load_wordnet_thesaurus(str(WORDNET))
 
 
+@pytest.mark.parametrize("word", ["onion", "shoe", "shoes", "pants"])
+def test_no_foil_is_a_plural_of_a_singular_or_a_plural_of_a_plural(word: str, real: WordNetThesaurus) -> None:
+    foils = set(real.list_foils("obj", word))
+    plurals = {"greens", "flats", "weeds", "corduroys", "spectacles", "irons"}
+    assert not foils & (plurals | {f"{plural}es" for plural in plurals})
+
+
+def test_a_singular_that_ends_as_a_plural_is_a_foil(real: WordNetThesaurus) -> None:
+    assert "dais" in real.list_foils("obj", "pier")
+
+
 COMMON = """
     apple bag ball banana bear bed bench bicycle bird boat book bottle bowl box bread bridge broccoli brush bus cake camera
     cap car carrot cat chair chicken clock coat computer cow cup curtain desk dog door dress duck elephant fence fish flag

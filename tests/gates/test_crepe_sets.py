@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from caramel.crepe.example_files import Example, write_examples
-from caramel.errors import GateError
+from caramel.errors import DataError, GateError
 from caramel.gates.crepe_sets import validate_crepe_sets
 
 FOLDER = Path(__file__).parents[2] / "expectations"
@@ -61,3 +62,15 @@ def test_a_set_that_breaks_a_rule_is_stopped_by_name(
 def test_a_set_of_too_few_examples_is_stopped(tmp_path: Path) -> None:
     with pytest.raises(GateError, match=r"crepe\.min_examples"):
         validate(write_sets(tmp_path, GOOD), tmp_path, min_examples=2)
+
+
+@pytest.mark.parametrize("cell", ["[]", "not a list"])
+def test_a_cell_without_hard_negatives_is_an_error_that_names_it(cell: str, tmp_path: Path) -> None:
+    sets = write_sets(tmp_path, GOOD)
+    path = tmp_path / "s" / "syst_vg_hard_negs_seen_compounds_in_x.csv"
+    table = pd.read_csv(path)
+    pd.concat([table, table.assign(valid_hard_negs_atom=cell)]).to_csv(path, index=False)
+    message = r"negatives: 1\. The first is '.*in_x\.csv', row 2 .*column 'valid_hard_negs_atom'"
+    with pytest.raises(DataError, match=message) as error:
+        validate(sets, tmp_path)
+    assert cell in str(error.value)

@@ -10,9 +10,11 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import get_args
 
 import pyarrow as pa
@@ -32,10 +34,12 @@ from caramel.runtime.ray.sharded_map import map_shards
 SHARD = 50_000  # captions per shard
 PHRASES = "phrases"  # a parser that is fast enough for millions of captions
 ROWS = 100_000  # rows of the index in memory at a time
+OPEN = 256  # files that are merged at a time: systems allow 1,024 open files, some fewer
 SCHEMA = pa.schema([("item", pa.string()), ("count", pa.int64())])
 NAME, VOCABULARY = "index.parquet", "vocabulary.json"
 # folders beside the index for the intermediate files of a run
 FOLDERS = SHARDS, COUNTS = "captions", "counts"
+MERGING = "merging-"  # prefix of the folder of sums, of a run that is merging or was killed then
 SUFFIXES = (".txt", ".tsv", ".csv", ".jsonl", ".parquet")
 _BETWEEN = "\x1f"  # separates the words of an item, which never contain it
 
@@ -87,7 +91,7 @@ def build_index(
         gpus=get_gpus_per_worker(1.0, device) if parser_spec.gpu else 0.0,
     )
     out = folder / NAME
-    write_atomically(out, lambda path: _merge_counts(counted, path))
+    write_atomically(out, lambda path: _merge_in_rounds(counted, path))
     return out
 
 
@@ -266,6 +270,24 @@ def _iter_tsv_captions(path: Path, column: str) -> Iterator[str]:
             )
         if fields[number].strip():
             yield fields[number].strip()
+
+
+def _merge_in_rounds(parts: Sequence[Path], out: Path) -> None:
+    """Write the sums of sorted parts as ``_merge_counts`` does, with at most ``OPEN`` parts open at a time.
+
+    Sums of groups wait in a folder beside ``out``, which is removed; so is one that a killed run left.
+    """
+    for left in out.parent.glob(f"{MERGING}*"):
+        shutil.rmtree(left)
+    with TemporaryDirectory(prefix=MERGING, dir=out.parent) as folder:
+        for turn in itertools.count():
+            if len(parts) <= OPEN:
+                break
+            groups = [parts[i : i + OPEN] for i in range(0, len(parts), OPEN)]
+            parts = [Path(folder, f"{turn}_{number}.parquet") for number in range(len(groups))]
+            for group, path in zip(groups, parts, strict=True):
+                _merge_counts(group, path)
+        _merge_counts(parts, out)
 
 
 def _merge_counts(parts: Sequence[Path], out: Path) -> None:

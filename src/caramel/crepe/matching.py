@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from caramel.interfaces.scene_graph import GraphPosition, SceneGraph, Thesaurus
+from caramel.interfaces.scene_graph import Edge, GraphPosition, SceneGraph, Thesaurus
+from caramel.sources.captions.relation_synonyms import get_inverse_relation, is_weaker_relation
 
 Choices = Mapping[int, frozenset[int]]  # node of the caption -> nodes of the image that it may be
 
@@ -14,7 +15,9 @@ def is_true_of_graph(
 ) -> bool:
     """Return whether the caption's objects match different objects of the image such that all atoms hold.
 
-    A word is true of whatever it covers: "animal" is true of a dog. What is not annotated counts as false.
+    A word is true of whatever it covers: "animal" is true of a dog. What is not annotated counts as false, but for
+    relations that follow by exchanging the two objects: of "cup next to plate" and "book below shelf", "plate next to
+    cup" and "shelf above book" are true.
     Nodes that are connected neither by a relation nor by a common choice are matched separately.
 
     Args:
@@ -32,8 +35,16 @@ def is_true_of_graph(
         )
         for i in range(len(caption_graph.nodes))
     }
+    inverse_edges = [
+        Edge(e.object, name, e.subject) for e in image_graph.edges if (name := get_inverse_relation(e.name))
+    ]
     related = [
         {(e.subject, e.object) for e in image_graph.edges if words.is_more_general("rel", edge.name, e.name)}
+        | {
+            (e.subject, e.object)
+            for e in inverse_edges
+            if is_weaker_relation(e.name, edge.name) or words.is_more_general("rel", edge.name, e.name)
+        }
         for edge in caption_graph.edges
     ]
 

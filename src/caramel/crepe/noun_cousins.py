@@ -13,6 +13,7 @@ from functools import lru_cache
 from caramel.crepe import noun_lists
 from caramel.crepe.attribute_kinds import NATURAL_COLOURS
 from caramel.crepe.excluded_words import is_printable
+from caramel.sources.captions.phrases import is_plural
 from caramel.sources.captions.wordnet_files import HYPERNYM, HYPONYM, PartOfSpeechReader
 from caramel.sources.captions.words import SAME, get_plural
 
@@ -159,7 +160,7 @@ class NounCousins:
         """
         nouns = self._nouns
         single, other = self.find_single(word), self.find_single(foil)
-        if other.endswith("s") and not other.endswith(("ss", "us")):  # a plural, such as "greens"
+        if is_plural(foil) or is_plural(other):  # "greens", whose singular WordNet has, and "bleachers"
             return True
         if (single in noun_lists.MASS) != (other in noun_lists.MASS):
             return True

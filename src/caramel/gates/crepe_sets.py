@@ -10,6 +10,7 @@ import pandas as pd
 
 from caramel.benchmarks.crepe_files import read_regions
 from caramel.crepe import productivity, systematicity
+from caramel.errors import DataError
 from caramel.gates.suites import SuiteSummary, validate_table
 
 COLUMNS = (
@@ -29,7 +30,7 @@ def build_example_table(folder: Path) -> pd.DataFrame:
     published number, and ``n_examples`` the number of examples of the set.
 
     Raises:
-        DataError: a file is broken or has no row.
+        DataError: a file is broken or has no row, or a cell has no hard negatives.
     """
     rows: list[tuple[object, ...]] = []
     names = set()
@@ -40,7 +41,14 @@ def build_example_table(folder: Path) -> pd.DataFrame:
             if is_systematicity
             else {productivity.COLUMN: productivity.COLUMN}
         )
-        for region in read_regions(path, negatives).regions:
+        regions, rejects = read_regions(path, negatives)
+        if rejects:
+            location, reason, text = rejects[0]
+            raise DataError(
+                f"Cells without usable hard negatives: {len(rejects)}. The first is {location}: {reason}, {text}. "
+                f"Make the set again with `caramel crepe`."
+            )
+        for region in regions:
             name = f"{path.relative_to(folder).as_posix()}:{region.number}"
             names.add(name)
             for column, texts in region.negatives.items():

@@ -7,9 +7,11 @@ A relation is read as a verb and a preposition, either of which may be missing: 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from caramel.sources.captions.phrases import ARTICLES
+from caramel.sources.captions.words import INVERSE
 
 AUXILIARIES = frozenset(("is", "are", "was", "were", "be", "been", "being", "am"))
 # Prepositions of one line say the same of two things in an image.
@@ -91,6 +93,8 @@ PHRASES = {"dressed in": "wearing", "clothed in": "wearing", "full of": "filled 
 PLACED = frozenset(
     ("seated", "parked", "placed", "positioned", "located", "situated", "stood", "sat", "laid")
 )
+# Verbs that are as true of either end of a relation without a direction: "a woman standing next to a man".
+SHARED_VERBS = frozenset(("sit", "stand", "lie", "park", "walk"))
 _DOUBLED = re.compile(r"([bdgmnprt])\1$")  # "sitting"
 _MUTE_E = re.compile(r"(?:^[^aeiou]*[aeiou][^aeiouwxy]|[cv])$")  # "riding", "dancing", "leaving"
 
@@ -128,6 +132,7 @@ def _canonicalise_preposition(words: list[str]) -> str:
     return " ".join([*first.split(), *words[length:]])
 
 
+@lru_cache(65_536)
 def is_weaker_relation(old: str, new: str) -> bool:
     """Return whether a relation is true of two things wherever another one is, by the kept lists.
 
@@ -142,6 +147,20 @@ def is_weaker_relation(old: str, new: str) -> bool:
         placed = not before.verb or before.verb in PLACING
         return bool(after.preposition) and placed and (same_place or ends)
     return same_place and (after.verb == before.verb or after.verb in WEAKER_VERBS.get(before.verb, ()))
+
+
+@lru_cache(65_536)
+def get_inverse_relation(relation: str) -> str | None:
+    """Return a relation that is true of two things in the other order, by the kept lists; None if they know none.
+
+    That of "above" is "under". A relation without a direction, such as "next to", is its own inverse. Where someone
+    is "riding behind" something, all that is known is that this is "in front of" them.
+    """
+    verb, preposition = parse_relation(relation)
+    inverse = _INVERSES.get(preposition)
+    if inverse is None or (verb and verb not in PLACING):
+        return None
+    return relation if inverse == preposition and verb in SHARED_VERBS else inverse
 
 
 def get_verb(word: str) -> str:
@@ -172,3 +191,7 @@ def _index_lines(lines: tuple[tuple[str, ...], ...]) -> dict[str, str]:
 _PREPOSITIONS = _index_lines(SAME_PREPOSITIONS)
 _VERBS = _index_lines(SAME_VERBS)
 LONGEST = max(len(name.split()) for name in _PREPOSITIONS)
+_INVERSES = {"with": "with"} | {
+    parse_relation(relation).preposition: parse_relation(inverse).preposition
+    for relation, inverse in INVERSE.items()
+}

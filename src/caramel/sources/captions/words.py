@@ -106,9 +106,9 @@ INVERSE: dict[str, str] = {
     "above": "below",
     "below": "above",
     "on top of": "underneath",
-    "underneath": "on top of",
-    "beneath": "on top of",
-    "under": "on top of",
+    "underneath": "above",
+    "beneath": "above",
+    "under": "above",
     "next to": "beside",
     "beside": "next to",
     "near": "close to",
@@ -160,6 +160,13 @@ FUNCTION_WORDS = frozenset(
 )
 LIVING = frozenset(("person", "child", "animal"))
 POSTURES = frozenset(("sitting", "standing", "laying", "lying"))
+# Relations without a direction, and what may stand beside them: "a man standing next to a woman".
+UNDIRECTED = (
+    SYMMETRIC
+    | DETERMINERS
+    | POSTURES
+    | {"is", "are", "each", "other", "another", "while", "side", "as", "walking", "sits", "stands"}
+)
 SMALL_WORDS = frozenset(
     ("to", "the", "in", "on", "of", "from")
 )  # parts of relations that have no meaning of their own

@@ -129,6 +129,7 @@ def test_a_phrase_is_cut_to_what_is_of_its_type(
     ("caption", "old", "new", "reason"),
     [
         ("A man and a dog.", "man", "dog", SYMMETRIC),
+        ("A man standing next to a woman.", "man", "woman", SYMMETRIC),
         ("Two women wait beside a bus.", "women", "bus", NUMBER),
         ("A dog on a mat.", "dog", "cat", MISSING),
         ("A dog on a mat.", "", "dog", MISSING),

@@ -23,6 +23,10 @@ DEPTHS = frozenset(["background", "foreground", "distance"])  # places of the se
 # Words that begin a description of the noun before them alone, as does any participle in -ing. After "and", such a
 # description holds of both nouns.
 DESCRIBING = frozenset(["with", "who", "that", "which", "whose"])
+CLOTHES = frozenset(
+    [*lists.NOUNS["clothes"], "hat", "helmet", "scarf", "suit", "uniform", "vest", "tie", "jeans", "shorts"]
+)
+RELATING = lists.SYMMETRIC - {"and", "or", "to"}
 PARTS: dict[str, AtomType] = {"obj": "obj", "att": "att", "rel": "rel"}
 
 
@@ -147,7 +151,8 @@ def is_still_true(
 def is_symmetric(tokens: list[str], change: Change) -> bool:
     """Return whether a caption says the same when two of its phrases are exchanged, by the words between them.
 
-    Only "and", "or" or a symmetric relation stands between them, and what stands before the first belongs to both:
+    Only "and", "or" or a symmetric relation stands between them, also with a posture ("is standing next to"), and what
+    stands before the first belongs to both:
 
     - an adjective does not: "a red cat and a dog" says something else than "a red dog and a cat";
     - a relation does before "and" alone: "on a laptop next to a person" says something else than "on a person next
@@ -156,13 +161,16 @@ def is_symmetric(tokens: list[str], change: Change) -> bool:
     - so is a description after it, but for "and": "a cat near a man with a hat" says something else than "a man near a
       cat with a hat".
     """
-    allowed = {"and", "or"} if change.subtype == "swap_att" else lists.SYMMETRIC | lists.DETERMINERS
     first, second = normalise_words(change.old), normalise_words(change.new)
     for one, other in ((first, second), (second, first)):
         for i, j in product(_find_positions(tokens, one), _find_positions(tokens, other)):
             between = tokens[i + len(one) : j]
-            if i + len(one) < j and set(between) <= allowed:
-                joined = set(between) <= {"and", "or"} | lists.DETERMINERS
+            joined = set(between) <= {"and", "or"} | lists.DETERMINERS
+            if change.subtype == "swap_att":
+                is_same = set(between) <= {"and", "or"}
+            else:
+                is_same = _is_undirected(frozenset(between))
+            if i + len(one) < j and is_same:
                 is_apart = not joined and (
                     bool(DEPTHS & set(tokens[j:])) or _is_described(tokens[j + len(other) :])
                 )
@@ -171,8 +179,18 @@ def is_symmetric(tokens: list[str], change: Change) -> bool:
     return False
 
 
+def _is_undirected(between: frozenset[str]) -> bool:
+    """Return whether words relate what is before and after them in no direction: "standing by a", not "walking by a"."""
+    if between <= lists.SYMMETRIC | lists.DETERMINERS:
+        return True
+    relating = RELATING - {"by"} if "walking" in between else RELATING
+    return between <= lists.UNDIRECTED | {"parked"} and not between.isdisjoint(relating)
+
+
 def _is_described(after: list[str]) -> bool:
     """Return whether the words after a phrase begin with a description of it."""
+    if after[:1] == ["in"]:
+        return not CLOTHES.isdisjoint(after[1:5])
     return bool(after) and (after[0] in DESCRIBING or after[0].endswith("ing"))
 
 

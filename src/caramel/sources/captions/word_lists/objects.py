@@ -21,13 +21,6 @@ from caramel.sources.captions.word_lists.heads import (
 from caramel.sources.captions.word_lists.replacements import FEMININE, load_word_lists
 
 PRONOUNS = frozenset(["his", "her", "hers", "its", "he", "she", "it", "him", "himself", "herself", "itself"])
-# Relations without a direction, and what may stand beside them: "a man standing next to a woman".
-UNDIRECTED = (
-    words.SYMMETRIC
-    | words.DETERMINERS
-    | words.POSTURES
-    | {"is", "are", "each", "other", "another", "while", "side", "as", "walking", "sits", "stands"}
-)
 HORIZONTAL = (
     "in front of",
     "behind",
@@ -124,7 +117,7 @@ def _is_undirected(between: list[str], second: TaggedPhrase) -> bool:
     """Return whether nothing tells two nouns apart: "a man standing next to a woman" and no more of either."""
     described = second.after and second.after[0].word in ("in", "with", "wearing", "holding", "riding", "who")
     joined = words.DETERMINERS | {"and", "or"}
-    return UNDIRECTED.issuperset(between) and (joined.issuperset(between) or not described)
+    return words.UNDIRECTED.issuperset(between) and (joined.issuperset(between) or not described)
 
 
 def _strip_postures(between: list[str]) -> str:
