@@ -117,6 +117,14 @@ def test_of_equal_pairs_of_texts_the_first_by_name_stays():
     assert find_faults(pairs, rows[::-1], paraphrases)[1].tolist() == ["", refinement.DUPLICATE, ""]
 
 
+def test_a_row_with_another_fault_makes_no_other_row_a_duplicate():
+    pairs, rows, paraphrases, _ = data(["A cat."] * 3, ["A dog."] * 3)
+    paraphrases["caption2"] = ["a dog", "One cat.", "Some cat."]
+    assert find_faults(pairs, rows, paraphrases)[1].tolist() == [
+        *(refinement.SAME_AS_PARAPHRASE, "", refinement.DUPLICATE)
+    ]
+
+
 def test_a_missing_pair_is_an_error():
     pairs, rows, paraphrases, _ = data(["A cat.", "A dog."], ["A bus.", "A cup."])
     with pytest.raises(DataError, match="p001"):

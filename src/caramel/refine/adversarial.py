@@ -194,11 +194,20 @@ def _has_same_texts(formatted: Sequence[pd.DataFrame], originals: Sequence[pd.Da
     )
 
 
-def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Faults:
+def find_faults(
+    pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame, *, whole_rows: bool = False
+) -> Faults:
     """Return for each row of each table why it is unusable, or "". (n,) each.
 
-    Texts are compared by their words in order: case, white space and punctuation do not count. If several rows have
-    the same caption and the same negative, on any images, only the row with the smallest ``negative_id`` is usable.
+    Texts are compared by their words in order: case, white space and punctuation do not count. If several rows without
+    another fault have the same caption and the same negative, on any images, only the row with the smallest
+    ``negative_id`` is usable.
+
+    Args:
+        pairs: columns of table ``pairs``.
+        negatives: columns of table ``negatives``.
+        paraphrases: columns of table ``paraphrases``.
+        whole_rows: a negative whose pair has an unusable paraphrase is unusable, too.
 
     Raises:
         DataError: a negative's pair is missing.
@@ -216,15 +225,6 @@ def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Da
         np.append(of_pairs, WORDLESS)[pair_index],
         np.append(paraphrase_numbers, MISSING)[paraphrase_index],
     )
-    of_negatives = _select_first_fault(
-        {
-            NO_PAIR: caption == WORDLESS,
-            NO_WORDS: negative_numbers == WORDLESS,
-            SAME_AS_CAPTION: negative_numbers == caption,
-            SAME_AS_PARAPHRASE: negative_numbers == second,
-            DUPLICATE: _build_duplicate_mask(negatives["negative_id"], caption, negative_numbers),
-        }
-    )
     of_paraphrases = _select_first_fault(
         {
             NO_PAIR: first == WORDLESS,
@@ -232,6 +232,23 @@ def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Da
             SAME_AS_CAPTION: paraphrase_numbers == first,
         }
     )
+    of_negatives = _select_first_fault(
+        {
+            NO_PAIR: caption == WORDLESS,
+            NO_WORDS: negative_numbers == WORDLESS,
+            SAME_AS_CAPTION: negative_numbers == caption,
+            SAME_AS_PARAPHRASE: negative_numbers == second,
+        }
+    )
+    if whole_rows:
+        fault = np.append(of_paraphrases, "")[paraphrase_index]
+        unusable = (of_negatives == "") & (fault != "")
+        of_negatives[unusable] = "paraphrase: " + fault[unusable]
+    usable = np.flatnonzero(of_negatives == "")
+    duplicate = _build_duplicate_mask(
+        negatives["negative_id"].iloc[usable], caption[usable], negative_numbers[usable]
+    )
+    of_negatives[usable[duplicate]] = DUPLICATE
     return _select_first_fault({NO_WORDS: of_pairs == WORDLESS}), of_negatives, of_paraphrases
 
 
