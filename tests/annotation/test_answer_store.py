@@ -257,6 +257,13 @@ def test_a_task_file_is_not_overwritten_and_not_empty(tmp_path: Path) -> None:
     assert not (tmp_path / "none.db").exists()
 
 
+def test_no_item_key_looks_like_a_number(tmp_path: Path) -> None:
+    path = write_task(tmp_path / "t.db", [text_item(n) for n in range(50)])
+    keys = [item.key for item in AnswerStore(path).list_exported_items()]
+    assert len(set(keys)) == 50
+    assert all(key[0].isalpha() for key in keys)
+
+
 @pytest.mark.parametrize("content", [b"", b"not a database" * 100, None])
 def test_what_is_no_task_file_is_an_error_that_says_how_to_make_one(
     tmp_path: Path, content: bytes | None

@@ -6,7 +6,16 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from annotation_tasks import answer_of, choose_item, compare_item, encoded, image_task, text_item, write_task
+from annotation_tasks import (
+    answer_of,
+    choose_item,
+    compare_item,
+    encoded,
+    image_task,
+    text_item,
+    write_images,
+    write_task,
+)
 from stored_images import stored
 
 from caramel.annotation.answers import UNORDERED, hash_item, read_answers
@@ -79,6 +88,17 @@ def test_an_image_that_is_drawn_again_while_a_task_is_open_is_not_shown(tmp_path
     )
     with pytest.raises(DataError, match=r"has changed since the task was made.*dvc checkout"):
         TaskImages(store.locate_image).read(key)
+
+
+def test_a_task_below_a_linked_folder_shows_its_images(tmp_path: Path) -> None:
+    project, volume = tmp_path / "project", tmp_path / "other" / "volume"
+    volume.mkdir(parents=True)
+    project.mkdir()
+    (project / "work").symlink_to(volume)
+    keys, index = ImageKeys(), write_images(project, 1)
+    key = keys.add(index, "i0")
+    store = AnswerStore(write_task(project / "work" / "t.db", [choose_item(1, [key])], keys))
+    assert TaskImages(store.locate_image).read(key) == encoded(0)
 
 
 def test_roles_order_and_who_failed_the_qualification_stand_in_the_table(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 import json
 import math
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from caramel.io.readers import (
     read_json_rows,
     read_text,
 )
+from caramel.io.zip_archive import ZippedFile
 
 HEADER = "filename,caption\n"
 
@@ -31,10 +33,21 @@ def test_csv_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
     text = '\ufefffilename,caption\r\n1.png,"A dog, brown\r\nand ""big"""\r\n\r\n2.png,\r\n'
     found = list(iter_csv_rows(put(tmp_path, "a.csv", text), ["caption"]))
     assert [row for _, row in found] == [
-        {"filename": "1.png", "caption": 'A dog, brown\nand "big"'},
+        {"filename": "1.png", "caption": 'A dog, brown\r\nand "big"'},
         {"filename": "2.png", "caption": ""},
     ]
     assert [where.partition(".csv', ")[2] for where, _ in found] == ["row 1 (line 3)", "row 2 (line 5)"]
+
+
+@pytest.mark.parametrize("row_end", ["\n", "\r", "\r\n"])
+def test_line_ends_in_a_field_stay_whatever_ends_the_rows(tmp_path: Path, row_end: str) -> None:
+    fields = ["x\ry", "p\r\nq", "m\nn", "last\r"]
+    text = row_end.join(["caption", *(f'"{field}"' for field in fields)])
+    path = put(tmp_path, "a.csv", text)
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.write(path, "a.csv")
+    for file in (path, ZippedFile(tmp_path / "a.zip", "a.csv")):
+        assert [row["caption"] for _, row in iter_csv_rows(file)] == fields
 
 
 def test_the_index_that_pandas_writes_is_left_out(tmp_path: Path) -> None:

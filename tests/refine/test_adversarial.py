@@ -117,6 +117,14 @@ def test_of_equal_pairs_of_texts_the_first_by_name_stays():
     assert find_faults(pairs, rows[::-1], paraphrases)[1].tolist() == ["", refinement.DUPLICATE, ""]
 
 
+def test_a_row_with_another_fault_makes_no_other_row_a_duplicate():
+    pairs, rows, paraphrases, _ = data(["A cat."] * 3, ["A dog."] * 3)
+    paraphrases["caption2"] = ["a dog", "One cat.", "Some cat."]
+    assert find_faults(pairs, rows, paraphrases)[1].tolist() == [
+        *(refinement.SAME_AS_PARAPHRASE, "", refinement.DUPLICATE)
+    ]
+
+
 def test_a_missing_pair_is_an_error():
     pairs, rows, paraphrases, _ = data(["A cat.", "A dog."], ["A bus.", "A cup."])
     with pytest.raises(DataError, match="p001"):
@@ -175,6 +183,28 @@ def test_exempt_types_stay_whole_and_the_others_are_balanced():
     assert (found.negatives["type"] == "add").sum() == 60
     assert 0 < (found.negatives["type"] == "swap").sum() < 60
     assert set(found.rejects["reason"]) == {refinement.UNBALANCED}
+
+
+@pytest.mark.parametrize("within", ["subtype", "all"])
+def test_rows_of_exempt_types_are_no_mirror_images_of_the_others(within):
+    pairs, rows, paraphrases, _ = planted()
+    exempt = rows["type"] == "add"
+    scores = pd.DataFrame({"negative_id": rows["negative_id"], "scorer": "ngram"}).assign(
+        positive_score=np.where(exempt, 0.4, 0.6), negative_score=0.5
+    )
+    found = refined(pairs, rows, paraphrases, scores, exempt=("add",), scorers=("ngram",), within=within)
+    assert found.negatives["type"].tolist() == ["add"] * exempt.sum()
+
+
+def test_exempt_types_change_nothing_in_the_others():
+    whole, others = planted(), planted()
+    others = (others[0], others[1][others[1]["type"] != "add"], *others[2:])
+    for within in ("subtype", "all"):
+        first = refined(*whole, exempt=("add",), cell=0.25, within=within).negatives
+        second = refined(*others, exempt=("add",), cell=0.25, within=within).negatives
+        first = first[first["type"] != "add"].reset_index(drop=True)
+        assert len(first)
+        pd.testing.assert_frame_equal(first, second)
 
 
 def test_what_the_grid_left_out_is_had_back_as_it_was_formatted_and_no_other_reject():

@@ -41,6 +41,16 @@ def test_repair_formats_all_texts_and_says_why_a_row_is_rejected():
     pd.testing.assert_frame_equal(data, before)
 
 
+def test_a_row_is_no_duplicate_of_one_whose_paraphrase_is_unusable():
+    data = rows(["A cat."] * 3, ["A dog."] * 3, ["a cat", "One cat.", "Some cat."])
+    kept, rejects = repair_rows(data)
+    assert kept["pair_id"].tolist() == ["p1"]
+    assert dict(zip(rejects["id"], rejects["reason"], strict=True)) == {
+        "p0": f"paraphrase: {refinement.SAME_AS_CAPTION}",
+        "p2": refinement.DUPLICATE,
+    }
+
+
 def test_repaired_rows_need_no_repair():
     kept, _ = repair_rows(rows(["a cat", "A dog"], ["a hat", "a bus"]))
     again, rejects = repair_rows(kept)

@@ -1,4 +1,5 @@
 import csv
+import hashlib
 import io
 import json
 import os
@@ -56,6 +57,11 @@ def write_captions(folder: Path, rows: list[tuple[str, str]], form: str) -> None
         images = [{"id": i, "file_name": n} for i, n in enumerate(names)]
         notes = [{"image_id": names.index(n), "caption": c} for n, c in rows]
         write_json(folder, "captions.json", {"images": images, "annotations": notes})
+
+
+def write_sums(folder: Path, names: list[str]) -> None:
+    sums = [f"{hashlib.sha256((folder / name).read_bytes()).hexdigest()} *{name}\n" for name in names]
+    (folder / "SHA256SUMS").write_text("".join(sums), encoding="utf-8")
 
 
 def test_sugarcrepe_rows_are_pairs_without_images(tmp_path):
@@ -236,6 +242,40 @@ def test_an_image_under_two_spellings_is_one_image(tmp_path, form):
     source = read(tmp_path, put=taken)
     assert list(taken.files) == ["a/b.png"]
     assert source.pairs["pair_id"].tolist() == ["a/b.png-0", "a/b.png-1"]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "coco"])
+def test_an_image_under_two_names_is_an_error_that_says_both(tmp_path, form):
+    write_image(tmp_path / "images" / "a.png")
+    write_captions(tmp_path, [("a.png", "A cat."), ("images/a.png", "A dog.")], form)
+    with pytest.raises(DataError, match=r"'images/a\.png': the same file as 'a\.png'.* use one name"):
+        read(tmp_path)
+
+
+def test_two_files_of_one_name_are_two_images_with_their_own_sums(tmp_path):
+    write_image(tmp_path / "a.png", (5, 3))
+    write_image(tmp_path / "images" / "a.png", (4, 9))
+    names = ["a.png", "images/a.png"]
+    write_captions(tmp_path, [(name, f"In {name}.") for name in names], "csv")
+    write_sums(tmp_path, names)
+    taken = Taken()
+    read(tmp_path, put=taken)
+    assert taken.files == {name: (tmp_path / name).read_bytes() for name in names}
+
+
+@pytest.mark.parametrize("caption_name", ["a.png", "images/a.png"])
+@pytest.mark.parametrize("sums_name", ["a.png", "./images/a.png", "images/a.png"])
+@pytest.mark.parametrize("sums_folder", [".", "images"])
+def test_an_image_is_found_in_the_sums_by_each_of_its_names(tmp_path, caption_name, sums_name, sums_folder):
+    path = tmp_path / "images" / "a.png"
+    write_image(path)
+    write_captions(tmp_path, [(caption_name, "A cat.")], "csv")
+    sums = tmp_path / sums_folder / "SHA256SUMS"
+    sums.write_text(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {sums_name}\n", encoding="utf-8")
+    read(tmp_path)
+    sums.write_text(f"{'0' * 64}  {sums_name}\n", encoding="utf-8")
+    with pytest.raises(DataError, match="its SHA-256 differs"):
+        read(tmp_path)
 
 
 def test_every_image_that_cannot_be_used_is_named_at_once(tmp_path):

@@ -7,6 +7,7 @@ items.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
@@ -205,12 +206,18 @@ class AnswerStore:
         return Progress(answered, stored, wanted, last and last[0], state)
 
     def locate_image(self, key: str) -> tuple[Path, str] | None:
-        """Return the table `images` and the image_id of a key; None if the task has no such image."""
+        """Return the table `images` and the image_id of a key; None if the task has no such image.
+
+        The table's path is relative to the folder by which the task is named, which may be a link.
+        """
         with self._lock:
             row = self._connection.execute(
                 "SELECT source, image_id FROM images WHERE key = ?", (key,)
             ).fetchone()
-        return row and (self.path.absolute().parent / row[0], row[1])
+        if row is None:
+            return None
+        source, image_id = row
+        return Path(os.path.normpath(self.path.absolute().parent / source)), image_id
 
     def _find_next(self, database: sqlite3.Connection, annotator: str, holding: set[str]) -> str | None:
         """Return the next item for an annotator: resumed, of the qualification, gold, or fresh."""

@@ -141,9 +141,8 @@ def _write_task(
         role = roles.get(item.item_id, "item")
         overlap = settings.overlap if judged < shared else 1
         judged += role == "item"
-        rows.append(
-            (item.item_id, secrets.token_hex(8), role, overlap, position, format_item(item), item.gold)
-        )
+        key = f"i{secrets.token_hex(8)}"  # spreadsheets would rewrite 12e3… as a number
+        rows.append((item.item_id, key, role, overlap, position, format_item(item), item.gold))
     try:
         with closing(sqlite3.connect(new)) as connection, connection:
             connection.executescript(SCHEMA)

@@ -38,10 +38,14 @@ def read_text(path: TextFile) -> str:
     return "".join(iter_lines(path))
 
 
-def iter_lines(path: TextFile) -> Iterator[str]:
-    """Yield the lines of a UTF-8 file, each ending in ``\\n``; errors as in ``read_text``."""
+def iter_lines(path: TextFile, *, newline: str | None = None) -> Iterator[str]:
+    """Yield the lines of a UTF-8 file; errors as in ``read_text``.
+
+    Args:
+        newline: as in ``open``: each line ends in ``\\n``; with "" as in the file.
+    """
     try:
-        with path.open(encoding="utf-8-sig") as file:
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
             for line in file:
                 if "\0" in line:
                     raise DataError(f"{str(path)!r} contains a NUL: it is damaged, or not UTF-8 text.")
@@ -59,14 +63,14 @@ def iter_lines(path: TextFile) -> Iterator[str]:
 def iter_csv_rows(path: TextFile, columns: Sequence[str] = ()) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield (where, row) of a CSV file that has at least these columns. The file is read lazily.
 
-    Empty lines are skipped. The first column may have no name, as when pandas writes its index, and is then
-    dropped.
+    Rows end in ``\\n``, ``\\r\\n`` or ``\\r``; in a quoted field these stay as they are. Empty lines are skipped. The
+    first column may have no name, as when pandas writes its index, and is then dropped.
 
     Raises:
         DataError: the file is not CSV, its header has a duplicate or empty name or lacks a column, or a row
             has more or fewer fields than the header.
     """
-    reader = csv.reader(iter_lines(path), strict=True)
+    reader = csv.reader(iter_lines(path, newline=""), strict=True)
     number = 0
     try:
         header = next(filter(None, reader), [])

@@ -39,8 +39,8 @@ class ZippedFile:
         return PurePosixPath(self.member).name
 
     @contextmanager
-    def open(self, *, encoding: str) -> Iterator[TextIO]:
-        """Open the file as text.
+    def open(self, *, encoding: str, newline: str | None = None) -> Iterator[TextIO]:
+        """Open the file as text; the arguments are those of ``Path.open``.
 
         Raises:
             DataError: the unpacked file is too large, encrypted, or packed by an unknown method.
@@ -58,7 +58,7 @@ class ZippedFile:
                 packed = archive.open(about)
             except NotImplementedError as error:
                 raise DataError(f"{str(self)!r} cannot be unpacked: {error}. Unpack it yourself.") from error
-            with packed, io.TextIOWrapper(packed, encoding=encoding) as text:
+            with packed, io.TextIOWrapper(packed, encoding=encoding, newline=newline) as text:
                 yield text
 
 

@@ -78,7 +78,7 @@ def refine_tables(
         scorers: scorers of the grid, any number; the published method has two.
         cell: side of a grid cell.
         within: whether each subtype has its own grid.
-        exempt: types that the grid does not filter.
+        exempt: types that the grid does not filter; none of their rows is a mirror image of another row.
         folds: number of folds of the cross-validation, if captions are scored again.
         seed: seed of the draw and of the folds.
 
@@ -88,10 +88,10 @@ def refine_tables(
     check_grid(scorers, cell)
     formatted = _format_tables(pairs, negatives, paraphrases)
     reasons = find_faults(*formatted)
-    usable = reasons[1] == ""
+    in_grid: Bools = (reasons[1] == "") & ~formatted[1]["type"].isin(exempt).to_numpy()
     keep_mask = _select_by_grid(
         formatted,
-        usable,
+        in_grid,
         scores if _has_same_texts(formatted, (pairs, negatives)) else (),
         scorers=scorers,
         cell=cell,
@@ -99,14 +99,13 @@ def refine_tables(
         folds=folds,
         seed=seed,
     )
-    keep_mask |= formatted[1]["type"][usable].isin(exempt).to_numpy()
-    reasons[1][np.flatnonzero(usable)[~keep_mask]] = UNBALANCED
+    reasons[1][np.flatnonzero(in_grid)[~keep_mask]] = UNBALANCED
     return _split_rejects(formatted, reasons)
 
 
 def _select_by_grid(
     formatted: Tables,
-    usable: Bools,
+    in_grid: Bools,
     scores: Iterable[pd.DataFrame],
     *,
     scorers: Sequence[str],
@@ -115,17 +114,19 @@ def _select_by_grid(
     folds: int,
     seed: int,
 ) -> KeepMask:
-    """Return which usable negatives the grid keeps. (number of usable negatives,).
+    """Return which negatives of the grid it keeps. (number of negatives in the grid,).
+
+    Only they are scored: types are scored one by one, so that an exempt type changes no score of the others.
 
     Args:
         formatted: tables ``pairs``, ``negatives`` and ``paraphrases``.
-        usable: (n,) whether each negative is in the grid.
+        in_grid: (n,) whether each negative is in the grid.
         scores, scorers, cell, within, folds, seed: as in ``refine_tables``.
     """
-    rows = formatted[1].loc[usable, ["negative_id", "subtype"]]
+    rows = formatted[1].loc[in_grid, ["negative_id", "subtype"]]
     gaps = compute_score_gaps(scores, rows["negative_id"], scorers)
     if gaps is None:
-        new = score_pairs(formatted[0], formatted[1][usable], scorers=scorers, folds=folds, seed=seed)
+        new = score_pairs(formatted[0], formatted[1][in_grid], scorers=scorers, folds=folds, seed=seed)
         gaps = compute_score_gaps([new], rows["negative_id"], scorers)
     assert gaps is not None
     return select_balanced(gaps, rows["negative_id"].array, get_strata(rows, within), cell=cell, seed=seed)
@@ -193,11 +194,20 @@ def _has_same_texts(formatted: Sequence[pd.DataFrame], originals: Sequence[pd.Da
     )
 
 
-def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> Faults:
+def find_faults(
+    pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame, *, whole_rows: bool = False
+) -> Faults:
     """Return for each row of each table why it is unusable, or "". (n,) each.
 
-    Texts are compared by their words in order: case, white space and punctuation do not count. If several rows have
-    the same caption and the same negative, on any images, only the row with the smallest ``negative_id`` is usable.
+    Texts are compared by their words in order: case, white space and punctuation do not count. If several rows without
+    another fault have the same caption and the same negative, on any images, only the row with the smallest
+    ``negative_id`` is usable.
+
+    Args:
+        pairs: columns of table ``pairs``.
+        negatives: columns of table ``negatives``.
+        paraphrases: columns of table ``paraphrases``.
+        whole_rows: a negative whose pair has an unusable paraphrase is unusable, too.
 
     Raises:
         DataError: a negative's pair is missing.
@@ -215,15 +225,6 @@ def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Da
         np.append(of_pairs, WORDLESS)[pair_index],
         np.append(paraphrase_numbers, MISSING)[paraphrase_index],
     )
-    of_negatives = _select_first_fault(
-        {
-            NO_PAIR: caption == WORDLESS,
-            NO_WORDS: negative_numbers == WORDLESS,
-            SAME_AS_CAPTION: negative_numbers == caption,
-            SAME_AS_PARAPHRASE: negative_numbers == second,
-            DUPLICATE: _build_duplicate_mask(negatives["negative_id"], caption, negative_numbers),
-        }
-    )
     of_paraphrases = _select_first_fault(
         {
             NO_PAIR: first == WORDLESS,
@@ -231,6 +232,23 @@ def find_faults(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.Da
             SAME_AS_CAPTION: paraphrase_numbers == first,
         }
     )
+    of_negatives = _select_first_fault(
+        {
+            NO_PAIR: caption == WORDLESS,
+            NO_WORDS: negative_numbers == WORDLESS,
+            SAME_AS_CAPTION: negative_numbers == caption,
+            SAME_AS_PARAPHRASE: negative_numbers == second,
+        }
+    )
+    if whole_rows:
+        fault = np.append(of_paraphrases, "")[paraphrase_index]
+        unusable = (of_negatives == "") & (fault != "")
+        of_negatives[unusable] = "paraphrase: " + fault[unusable]
+    usable = np.flatnonzero(of_negatives == "")
+    duplicate = _build_duplicate_mask(
+        negatives["negative_id"].iloc[usable], caption[usable], negative_numbers[usable]
+    )
+    of_negatives[usable[duplicate]] = DUPLICATE
     return _select_first_fault({NO_WORDS: of_pairs == WORDLESS}), of_negatives, of_paraphrases
 
 

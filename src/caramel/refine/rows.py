@@ -22,22 +22,19 @@ from caramel.utils.resampling import CrossValidation
 def repair_rows(rows: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the rows without faults, with formatted texts, and the other rows as table ``rejects``.
 
-    A row with an unusable paraphrase is rejected as a whole. Among rows with equal texts, the row with the smallest
-    ``pair_id`` is kept.
+    A row with an unusable paraphrase is rejected as a whole. Among rows with equal texts and no other fault, the row
+    with the smallest ``pair_id`` is kept.
     """
     repaired = rows.reset_index(drop=True)
     for name in TEXTS:
         repaired[name] = [format_caption(text) if isinstance(text, str) else None for text in rows[name]]
-    second = repaired.loc[repaired["caption2"].notna(), ["pair_id", "caption2"]]
-    of_pairs, of_rows, of_second = find_faults(
+    of_pairs, of_rows, _ = find_faults(
         repaired[["pair_id", "image_id", "caption"]],
         repaired[["pair_id", "type", "subtype", "negative_caption"]].assign(negative_id=repaired["pair_id"]),
-        second,
+        repaired.loc[repaired["caption2"].notna(), ["pair_id", "caption2"]],
+        whole_rows=True,
     )
     reasons = np.where(of_pairs != "", of_pairs, of_rows).astype(object)
-    for row, reason in zip(second.index.to_numpy(), of_second, strict=True):
-        if reason and not reasons[row]:
-            reasons[row] = f"paraphrase: {reason}"
     return repaired[reasons == ""].reset_index(drop=True), build_rejects(repaired, reasons)
 
 
