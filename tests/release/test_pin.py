@@ -323,6 +323,19 @@ def test_a_pin_that_is_forged_with_its_hash_is_refused_by_file_and_field(
         pins.verify_pin("v1", root)
 
 
+@pytest.mark.parametrize("field", ["rows", "content", "md5"])
+def test_a_pin_with_a_wrong_value_of_a_table_is_refused_whatever_its_hashes(root: Path, field: str) -> None:
+    pinned = pins.create_pin("v1", root)
+    path = "data/training/infonce.parquet"
+    wrong = {"rows": 999, "content": "0" * 64, "md5": "0" * 32}[field]
+    tables = {**pinned.tables, path: pinned.tables[path].model_copy(update={field: wrong})}
+    data = pin_file.compute_data_hash(pinned.outs, tables)
+    forged = pinned.model_copy(update={"tables": tables, "data": data})
+    pin_file.write_pin(forged, root / "pins" / "v1.json")
+    with pytest.raises(DataError, match=f"(?s)v1.json' is broken.*tables: {path}: {field}: {wrong!r}, but"):
+        pins.verify_pin("v1", root)
+
+
 def test_a_pin_that_leaves_out_a_table_or_an_output_is_broken_whatever_its_hashes(root: Path) -> None:
     pinned = pins.create_pin("v1", root)
     path = root / "pins" / "v1.json"
