@@ -216,6 +216,13 @@ def test_edited_sources_are_recorded_and_warned_of(root: Path) -> None:
     assert "commit" in pins.list_warnings(pinned)[0]
 
 
+def test_a_repository_without_a_commit_is_warned_of_as_one(root: Path) -> None:
+    call("git", "update-ref", "-d", "HEAD", root=root)
+    (warning,) = pins.list_warnings(pins.create_pin("v1", root))
+    assert warning.startswith("There is no git commit")
+    assert "not a git repository" not in warning
+
+
 def test_data_that_are_not_those_of_the_lock_are_not_pinned(root: Path) -> None:
     write_table(REJECTS, rejects(4), root / "data" / "images.parquet")
     with pytest.raises(DataError, match=r"(?s)differ from dvc.lock.*data/images.parquet.*dvc repro"):

@@ -308,7 +308,9 @@ def compute_table_version(path: Path) -> TableVersion:
 def list_warnings(pinned: Pin) -> list[str]:
     """Return what would hinder a reader who rebuilds this version."""
     if pinned.commit == "unknown":
-        return ["This is not a git repository, so the pin names no sources. Run `git init` and commit."]
+        return [
+            "There is no git commit, so the pin names no sources. Commit (first `git init`, if this is no repository)."
+        ]
     if pinned.commit.endswith("-dirty"):
         return ["The sources differ from the commit. Commit, and pin under another name before you cite."]
     return []
