@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from caramel.utils.arrays import Bools
 
-# Random generators take seeds of 32 bits, and a caller may also use the next few seeds.
-MAX_SEED = 2**32 - 100
-
 
 @dataclass(frozen=True)
 class CrossValidation:
