@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import caramel
 from caramel import api, cli
 from caramel.cli.commands import cli as commands
 from caramel.errors import BackendError, CaramelError, ConfigError, ContractError, DataError
+from caramel.evaluation.score_model import LoadedBenchmark
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame, write_table
 
@@ -122,6 +124,20 @@ def test_type_checkers_see_the_functions(tmp_path: Path) -> None:
     assert "benchmark: str | None" in said or "benchmark: Union[str, None]" in said
     assert "LoadedBenchmark" in said
     assert 'Module has no attribute "nonsense"' in said
+
+
+@pytest.mark.parametrize("seed", [-1, 2**32 - 99, 2**32, 1.5])
+def test_seeds_have_the_range_of_the_commands(seed: Any) -> None:
+    rows = similarities("m", 1)
+    for call in (
+        partial(caramel.score, None, object.__new__(LoadedBenchmark)),
+        partial(caramel.metrics, rows),
+        partial(caramel.compare, rows, rows),
+        partial(caramel.audit_captions, captions()),
+        partial(caramel.refine_captions, captions()),
+    ):
+        with pytest.raises(ConfigError, match=r"seed=.* must be a whole number from 0 to 4,294,967,196"):
+            call(seed=seed)
 
 
 def test_defaults_are_those_of_the_commands() -> None:

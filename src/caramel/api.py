@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from caramel.utils.acceptance import Acceptance
 
 RESAMPLES = (100, 100_000)  # fewer give no interval, more add nothing
+MAX_SEED = 2**32 - 100  # generators take seeds of 32 bits, and a caller may also use the next few seeds
 
 
 def load_benchmark(
@@ -127,7 +128,7 @@ def score(
         raise ConfigError(f"name={name!r} must be a text that is not empty.")
     _check_number("batch_size", batch_size, 1, None)
     _check_number("n_bootstrap", n_bootstrap, *RESAMPLES)
-    _check_number("seed", seed, 0, None)
+    _check_number("seed", seed, 0, MAX_SEED)
     with use_eval_mode(model):
         live = wrap_model(
             model,
@@ -173,7 +174,7 @@ def metrics(
     from caramel.evaluation.results.frames import compute_frame_metrics
 
     _check_number("n_bootstrap", n_bootstrap, *RESAMPLES)
-    _check_number("seed", seed, 0, None)
+    _check_number("seed", seed, 0, MAX_SEED)
     return compute_frame_metrics(frame, benchmark, bootstrap=Bootstrap(n_bootstrap, seed))
 
 
@@ -207,7 +208,7 @@ def compare(
     from caramel.evaluation.results.frames import compare_frames
 
     _check_number("n_bootstrap", n_bootstrap, *RESAMPLES)
-    _check_number("seed", seed, 0, None)
+    _check_number("seed", seed, 0, MAX_SEED)
     return compare_frames(a, b, bootstrap=Bootstrap(n_bootstrap, seed))
 
 
@@ -245,7 +246,7 @@ def audit_captions(
     Returns:
         The audit: ``best`` (micro, ci_low, ci_high in [0, 1] …), ``attacks`` on each task and from each
             source,
-        ``defects``, ``giveaways`` and the rest. ``caramel.report.audit_text.audit_text`` formats it as text.
+        ``defects``, ``giveaways`` and the rest. ``caramel.report.audit_text.format_audit`` formats it as text.
 
     Raises:
         DataError: a column is missing, a value is not text, an id is a duplicate, there are too few rows to
@@ -264,7 +265,7 @@ def audit_captions(
     from caramel.blind.text.text_tasks import Source
 
     _check_number("folds", folds, 2, None)
-    _check_number("seed", seed, 0, None)
+    _check_number("seed", seed, 0, MAX_SEED)
     audited = read_frame(frame, images=None if images is None else Path(images))
     for note in audited.notes:
         warnings.warn(note, stacklevel=2)
@@ -353,7 +354,7 @@ def refine_captions(
     _check_number("target", target, 0.5, 1)
     _check_number("rows", rows, 1, None)
     _check_number("folds", folds, 2, None)
-    _check_number("seed", seed, 0, None)
+    _check_number("seed", seed, 0, MAX_SEED)
     tried = refining.build_candidate_set(read_frame(frame).rows, settings, "the data frame")
     result = refining.take_best(tried, settings)
     return replace(result, judged=refining.evaluate_refinement(tried, result.rows, settings))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from caramel import cli
+from caramel.audit.similarity.parses import cache_parses
 from caramel.blind.scorer_specs import list_default_scorers
 from caramel.cli.audit import read_published_accuracy
+from caramel.interfaces.parser import Parse, Tree
 from caramel.registry import SCORERS
 
 Call = Callable[..., tuple[int, str, str]]
@@ -49,6 +51,37 @@ def test_audit_prints_and_writes_what_blind_attackers_make_of_a_folder(call: Cal
     texts = {"audit.json", "audit.html", "statistics.csv", "gaps.csv", "badge.svg", "badge.md"}
     assert files == texts | {"rows.parquet", "pairs.parquet"}
     assert json.loads(Path("audit", "audit.json").read_text())["best_blind_attacker"]["overall"]["micro"] == 1
+
+
+def test_a_text_without_a_parse_is_an_error_before_anything_is_written(call: Call) -> None:
+    trees = {
+        f"(S (X {' '.join(f'(W {word})' for word in text.split())}))"
+        for n in range(30)
+        for text in (f"a cat and {n} dogs", f"A dog, {n} cats too")
+    }
+    options = ("bench", "--out", "audit", "--scorer", "casing", "--folds", "2", "--parser", "given:trees")
+    Path("trees").write_text("\n".join(sorted(trees)[1:]), encoding="utf-8")
+    code, _, err = call(*options)
+    assert code == 1
+    assert "lacks the trees of some texts (number of texts: 1)" in err
+    assert not Path("audit").exists()
+    Path("trees").write_text("\n".join(sorted(trees)), encoding="utf-8")
+    code, _, err = call(*options)
+    assert (code, err) == (0, "")
+    assert "syntactic" in Path("audit", "statistics.csv").read_text(encoding="utf-8")
+
+
+def test_each_text_is_parsed_once() -> None:
+    calls: list[Sequence[str]] = []
+
+    def parser(texts: Sequence[str]) -> list[Parse]:
+        calls.append(texts)
+        return [(Tree("ROOT", word=text),) for text in texts]
+
+    parse = cache_parses(parser)
+    assert [tree.word for (tree,) in parse(["b", "a", "b"])] == ["b", "a", "b"]
+    assert [tree.word for (tree,) in parse(["c", "a"])] == ["c", "a"]
+    assert [text for texts in calls for text in texts] == ["a", "b", "c"]
 
 
 def test_a_folder_without_the_images_is_an_error_and_images_that_are_not_asked_are_noted(call: Call) -> None:

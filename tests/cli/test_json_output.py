@@ -20,7 +20,7 @@ from caramel.cli.output import add_json_option, print_json
 
 Call = Callable[..., tuple[int, str, str]]
 CAPTIONS = {"replace_att": [(f"A red cup {n}.", f"A blue cup {n}.") for n in range(40)]}
-COMMANDS = ("eval", "compare", "table", "audit", "verify", "doctor")
+COMMANDS = ("eval", "compare", "table", "audit", "verify", "diff", "doctor")
 CARAMEL = Path(sys.executable).with_name("caramel")
 
 

@@ -133,6 +133,17 @@ def test_what_is_wrong_in_a_remote_is_named_not_pulled_and_sent_again(
     dvc("pull", "-q", root=root)
 
 
+def test_a_store_in_which_all_is_damaged_is_not_taken_for_one_that_encrypts(
+    made: Path, s3: Any, user: Any
+) -> None:
+    for key in in_bucket(s3, "made").values():
+        spoil(s3, key)
+    *_, last = examine_remotes(made)
+    assert f"{FILES + 2} of {FILES + 2} objects that dvc.lock needs are damaged" in last.text
+    assert list(fix_remotes(made)) == [f"remote store: {FILES + 2} objects were uploaded"]
+    assert [f.state for f in examine_remotes(made)] == [OK, OK, OK]
+
+
 def test_rights_and_addresses_that_do_not_do_are_told_apart(
     made: Path, tmp_path: Path, s3: Any, user: Any
 ) -> None:
@@ -265,12 +276,16 @@ def test_a_folder_is_a_remote_too(made: Path, tmp_path: Path) -> None:
 
 def test_a_store_that_encrypts_with_keys_of_its_own_tells_no_md5_and_none_counts(tmp_path: Path) -> None:
     wanted, mine = {"0" * 32: "data/a", "1" * 32: "data/b"}, open_cache(tmp_path)
+    store = open_cache(tmp_path / "store")
+    for oid in wanted:
+        path = Path(store.get_object_path(oid))
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"x")
 
-    def there(*tags: str) -> dict[str, dict[str, Any]]:
-        return {oid: {"ETag": tag, "size": 1} for oid, tag in zip(wanted, tags, strict=True)}
+    def find_wrong(*tags: str) -> list[str]:
+        there = {oid: {"ETag": tag, "size": 1} for oid, tag in zip(wanted, tags, strict=True)}
+        return find_wrong_objects(store, wanted, there, mine)
 
-    assert find_wrong_objects(wanted, there(f'"{"2" * 32}"', f'"{"3" * 32}"'), mine) == []
-    assert find_wrong_objects(wanted, there(f'"{"0" * 32}"', f'"{"3" * 32}"'), mine) == ["1" * 32]
-    assert find_wrong_objects(wanted, there(f'"{"0" * 32}"', f'"{"3" * 32}-2"'), mine) == [], (
-        "sent in two pieces"
-    )
+    assert find_wrong(f'"{"2" * 32}"', f'"{"3" * 32}"') == []
+    assert find_wrong(f'"{"0" * 32}"', f'"{"3" * 32}"') == ["1" * 32]
+    assert find_wrong(f'"{"0" * 32}"', f'"{"3" * 32}-2"') == [], "sent in two pieces"

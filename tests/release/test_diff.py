@@ -8,12 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from remote_projects import cached
 
+from caramel.cli.commands import cli
 from caramel.release import pin as pins
 from caramel.release.diff import diff_versions, format_diff
 from caramel.release.pin_file import read_pin
 from caramel.release.pinned_tables import read_version_table
+from caramel.release.publishing.changelog import write_changes
 from caramel.release.resolve import resolve_version
 from caramel.report.difference_page import render_difference_page
 from caramel.schemas.evaluation import SIMILARITIES
@@ -66,6 +69,30 @@ def test_a_figure_that_was_not_measured_does_not_differ(tmp_path: Path) -> None:
         version(tmp_path, name, rows, none, right=0, seed=1, scored=scored)
     found = diff_versions(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
     assert {row["subset"] for row in found.metrics} == {"all", "swap_att", "macro"}
+
+
+def test_what_has_no_interval_is_null_in_json_and_a_dash_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    none, rows = build_frame(REJECTS, []), negatives(["a"], "swap_att", 1)
+    for name, right in (("v1", 10), ("v2", 30)):
+        scored = similarities(right).iloc[10:]
+        subsets = pd.Series([["add_\x7f\x9b"]] + [["swap_att"]] * 29, index=scored.index)
+        version(tmp_path, name, rows, none, right=0, seed=1, scored=scored.assign(subsets=subsets))
+    found = diff_versions(*(read_pin(name, tmp_path) for name in ("v1", "v2")), tmp_path)
+    unmeasured = [row for row in found.metrics if np.isnan(row["ci_low"])]
+    assert unmeasured, "a subset of one instance"
+    page = render_difference_page(found.to_dict(), {})
+    assert "nan" not in page.lower().split("<body")[1]
+    write_changes("v1", "v2", tmp_path, tmp_path)
+    changes = json.loads((tmp_path / "changes.json").read_text(encoding="utf-8"), parse_constant=pytest.fail)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        cli.main(["diff", "v1", "v2", "--json"])
+    printed = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert printed.pop("command") == "diff"
+    assert printed == changes == found.to_dict()
+    assert sum(row["ci_low"] is None for row in changes["metrics"]) == len(unmeasured)
 
 
 def test_the_page_shows_a_small_p_as_a_bound_that_is_not_zero(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,36 @@ def test_a_release_is_shown_first_and_sent_with_yes(tmp_path: Path, hub: Hub) ->
     assert TOKEN not in sent.stdout + sent.stderr + shown.stdout
 
 
+def test_a_finished_release_of_other_options_is_not_sent(tmp_path: Path, hub: Hub) -> None:
+    project = released_projects.made(tmp_path)
+    words = ("release", "v1", "--out", "out", "--no-audit", "--push", "hf://datasets/lab/set", "--yes")
+    (project / "about.yaml").write_text("title: Another title\n", encoding="utf-8")
+    assert call(hub, project, *(word for word in words if word != "--yes")).returncode == 0
+    with_audit = [word for word in words if word != "--no-audit"]
+    for name, changed in {
+        "another --audit": with_audit,
+        "another --since": [*words, "--since", "v1"],
+        "another --about": [*words, "--about", "about.yaml"],
+    }.items():
+        refused = call(hub, project, *changed)
+        assert refused.returncode == 1
+        assert f"{name}. Give a new folder with --out" in refused.stderr
+    (project / "release.yaml").write_text("title: Edited\n", encoding="utf-8")
+    assert "another --about" in call(hub, project, *words).stderr
+    assert not hub.commits
+
+
+def test_a_finished_release_with_open_points_is_not_sent_with_strict(tmp_path: Path, hub: Hub) -> None:
+    project = released_projects.made(tmp_path)
+    (project / "release.yaml").unlink(missing_ok=True)
+    words = ("release", "v1", "--out", "out", "--no-audit", "--push", "hf://datasets/lab/set")
+    assert "points are open" in call(hub, project, *words).stderr
+    refused = call(hub, project, *words, "--strict", "--yes")
+    assert refused.returncode == 1
+    assert re.search(r"it has \d+ open points\. Give a new folder", refused.stderr)
+    assert not hub.commits
+
+
 def test_a_model_is_sent_to_a_repository_of_models(tmp_path: Path, hub: Hub, clip_folder: Path) -> None:
     project = released_projects.made(tmp_path)
     shutil.copytree(clip_folder, project / "data" / "base")
@@ -73,6 +104,11 @@ def test_a_model_is_sent_to_a_repository_of_models(tmp_path: Path, hub: Hub, cli
     again = call(hub, project, *words[:-1])
     assert "for open_clip" not in again.stdout, "the finished release is not built again"
     assert f"to {hub.url}/lab/set as" in again.stdout
+    (project / "release.yaml").write_text("title: Edited\n", encoding="utf-8")
+    edited = call(hub, project, *words)
+    assert edited.returncode == 1
+    assert "another --about" in edited.stderr
+    assert len(hub.commits) == 1
     assert call(hub, project, *words[:4], "--yes").returncode == 2, "--yes without --push"
 
 

@@ -216,6 +216,13 @@ def test_edited_sources_are_recorded_and_warned_of(root: Path) -> None:
     assert "commit" in pins.list_warnings(pinned)[0]
 
 
+def test_a_repository_without_a_commit_is_warned_of_as_one(root: Path) -> None:
+    call("git", "update-ref", "-d", "HEAD", root=root)
+    (warning,) = pins.list_warnings(pins.create_pin("v1", root))
+    assert warning.startswith("There is no git commit")
+    assert "not a git repository" not in warning
+
+
 def test_data_that_are_not_those_of_the_lock_are_not_pinned(root: Path) -> None:
     write_table(REJECTS, rejects(4), root / "data" / "images.parquet")
     with pytest.raises(DataError, match=r"(?s)differ from dvc.lock.*data/images.parquet.*dvc repro"):
@@ -320,6 +327,19 @@ def test_a_pin_that_is_forged_with_its_hash_is_refused_by_file_and_field(
     path = root / "pins" / "v1.json"
     path.write_text(json.dumps(rehashed(json.loads(path.read_text()) | change)), encoding="utf-8")
     with pytest.raises(DataError, match=rf"(?s)pins/v1.json' is broken:\n.*{field}.*from git"):
+        pins.verify_pin("v1", root)
+
+
+@pytest.mark.parametrize("field", ["rows", "content", "md5"])
+def test_a_pin_with_a_wrong_value_of_a_table_is_refused_whatever_its_hashes(root: Path, field: str) -> None:
+    pinned = pins.create_pin("v1", root)
+    path = "data/training/infonce.parquet"
+    wrong = {"rows": 999, "content": "0" * 64, "md5": "0" * 32}[field]
+    tables = {**pinned.tables, path: pinned.tables[path].model_copy(update={field: wrong})}
+    data = pin_file.compute_data_hash(pinned.outs, tables)
+    forged = pinned.model_copy(update={"tables": tables, "data": data})
+    pin_file.write_pin(forged, root / "pins" / "v1.json")
+    with pytest.raises(DataError, match=f"(?s)v1.json' is broken.*tables: {path}: {field}: {wrong!r}, but"):
         pins.verify_pin("v1", root)
 
 

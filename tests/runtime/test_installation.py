@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from caramel.cli.output import echo
 from caramel.runtime import installation
 
 GIT = {"vcs": "git", "commit_id": "abc"}
@@ -48,3 +49,11 @@ def test_requirements_name_where_caramel_was_installed_from(
     assert installation.get_requirement() == line
     assert installation.format_local_warning().startswith(repr(line) if here else "")
     assert bool(installation.format_local_warning()) == here
+
+
+def test_the_example_of_a_public_source_is_shown_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(installation, "get_requirement", lambda: "caramel @ file:///a")
+    echo(installation.format_local_warning())
+    assert "as in 'caramel @ git+https://HOST/REPOSITORY@COMMIT'." in capsys.readouterr().out

@@ -73,9 +73,7 @@ def compute_set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> 
     Raises:
         DataError: the parser has no parse for a text.
     """
-    looked_at = rows
-    if len(rows) > LOOKED_AT:
-        looked_at = rows.iloc[np.sort(np.argsort(compute_stable_keys(rows["pair_id"], 0))[:LOOKED_AT])]
+    looked_at = sample_rows(rows)
     texts = {text for side in SIDES for text in looked_at[side].dropna()}
     facts = {text: extract_facts(text) for text in sorted(texts)}
     similar = compute_sls(looked_at, parser=parser, unit="characters").rename(
@@ -101,6 +99,13 @@ def compute_set_statistics(rows: pd.DataFrame, parser: Parser | None = None) -> 
         similarities = similar if subtype == ALL else similar[similar["subtype"] == subtype]
         lines += [(subtype, *line) for line in _summarise_similarities(similarities)]
     return pd.DataFrame(lines, columns=list(COLUMNS))
+
+
+def sample_rows(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows whose texts are analysed: all, or a sample of ``LOOKED_AT``."""
+    if len(rows) <= LOOKED_AT:
+        return rows
+    return rows.iloc[np.sort(np.argsort(compute_stable_keys(rows["pair_id"], 0))[:LOOKED_AT])]
 
 
 def extract_facts(text: str) -> TextFacts:

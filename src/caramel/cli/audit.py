@@ -179,16 +179,18 @@ def audit_path(
     from caramel.blind.scorer_specs import list_default_scorers
     from caramel.blind.text.text_tasks import Source
     from caramel.registry import BENCHMARKS, SCORERS
-    from caramel.report.audit_page import PAGE, STATISTICS, write_page
+    from caramel.report.audit_page import PAGE, STATISTICS, list_parsed_texts, write_page
     from caramel.report.audit_text import format_audit
 
     corpus, training = attack.corpus, training_corpus.training
     inputs = [path, *attack.learn_from, *(p for p in (corpus, training) if p)]
     forbid_overwriting_inputs([out / name for name in (*output.FILES, PAGE, STATISTICS, TOPICS)], inputs)
-    parse = None if parser is None else parsers.load_parser(parser)
+    parse = None if parser is None else parsers.cache_parses(parsers.load_parser(parser))
     data_set = read_rows(path, images=images, name=format_name)
     for note in data_set.notes:
         echo(note, err=True)
+    if parse is not None:
+        parse(list_parsed_texts(data_set.rows))  # an error about a text comes before any work
     found_topics = (
         None if topics is None else find_topics(data_set.rows, topics=topics, seed=cross_validation.seed)
     )

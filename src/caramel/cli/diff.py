@@ -6,19 +6,19 @@ from pathlib import Path
 
 import click
 
-from caramel.cli.output import echo
+from caramel.cli.output import add_json_option, echo, print_json
 
 
 @click.command("diff")
 @click.argument("old")
 @click.argument("new", default=".")
-@click.option("--json", "as_json", is_flag=True, help="Print all differences as JSON.")
 @click.option(
     "--page",
     type=click.Path(dir_okay=False, path_type=Path),
     help="HTML file to write, with the images that were added and removed.",
 )
-def print_version_diff(old: str, new: str, as_json: bool, page: Path | None) -> None:
+@add_json_option
+def print_version_diff(old: str, new: str, page: Path | None) -> None:
     """Show how two versions differ.
 
     Compares parameters, code, rows of each table, and results. OLD and NEW are each a pin, a git revision, or `.`, the
@@ -30,8 +30,6 @@ def print_version_diff(old: str, new: str, as_json: bool, page: Path | None) -> 
       caramel diff v1.0                      # what has changed since
       caramel diff HEAD~1 HEAD --page changes.html
     """
-    import json
-
     from caramel.io.files import forbid_overwriting_inputs, write_text
     from caramel.release.diff import diff_images, diff_versions, format_diff
     from caramel.release.resolve import resolve_version
@@ -41,11 +39,8 @@ def print_version_diff(old: str, new: str, as_json: bool, page: Path | None) -> 
         forbid_overwriting_inputs([page], [Path("data"), Path("pins")])
     before, after = resolve_version(old, Path()), resolve_version(new, Path())
     version_diff = diff_versions(before, after, Path())
-    echo(
-        json.dumps(version_diff.to_dict(), indent=2, ensure_ascii=False)
-        if as_json
-        else format_diff(version_diff)
-    )
+    echo(format_diff(version_diff))
+    print_json(version_diff.to_dict())
     if page is not None:
         text = render_difference_page(
             version_diff.to_dict(), diff_images(before, after, version_diff, Path())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,7 +87,9 @@ def compute_metrics(
     from caramel.benchmarks.errata import find_errata_file
     from caramel.evaluation.external import run_files
     from caramel.evaluation.external.runs import compute_file_metrics, list_result_files
-    from caramel.evaluation.results.errata_effect import ErrataFilter, compare_metrics
+    from caramel.evaluation.rescoring import binding_figures
+    from caramel.evaluation.rescoring import matching as matching_gains
+    from caramel.evaluation.results import errata_effect
     from caramel.registry import BENCHMARKS
     from caramel.report.terminal import format_errata_effect, format_metrics
 
@@ -106,18 +108,27 @@ def compute_metrics(
     ]
     written = (*run_files.METRICS_FILES, ERRATA, BINDING, MATCHING)
     forbid_overwriting_inputs([out / name for name in written], read)
+    tables = [
+        (ERRATA, errata_effect.COLUMNS, errata),
+        (BINDING, binding_figures.COLUMNS, binding),
+        (MATCHING, matching_gains.COLUMNS, matching),
+    ]
+    outdated = [
+        out / name for name, columns, is_asked in tables if not is_asked and _is_ours(out / name, columns)
+    ]
     compute = partial(compute_file_metrics, list(files), BENCHMARKS[benchmark], bootstrap=bootstrap)
     result = compute()
     notes = result.attrs["notes"]
+    for path in outdated:
+        remove_file(path)
     if corrections is None:
         echo(format_metrics(result))
-        remove_file(out / ERRATA)
     else:
-        chosen = ErrataFilter(corrections)
+        chosen = errata_effect.ErrataFilter(corrections)
         before = result
         result = compute(select=chosen.select)
         notes = [*notes, *chosen.format_notes()]
-        moves = compare_metrics(before, result)
+        moves = errata_effect.compare_metrics(before, result)
         echo(format_errata_effect(moves))
         write_csv(out / ERRATA, moves)
     run_files.write_metrics(result, out)
@@ -128,6 +139,23 @@ def compute_metrics(
     for note in notes:
         echo(f"Note: {note}")
     echo(f"\nWritten to {out}.")
+
+
+def _is_ours(path: Path, columns: Sequence[str]) -> bool:
+    """Return whether a table of an earlier call is there, which this call does not write.
+
+    Raises:
+        ConfigError: the file is another one, since its first line does not name these columns.
+    """
+    if not path.is_file():
+        return False
+    with path.open("rb") as stream:
+        if stream.readline().rstrip() == ",".join(columns).encode():
+            return True
+    raise ConfigError(
+        f"{str(path)!r} is no table of `caramel metrics`, which removes the one of an earlier call. Move the file, or give "
+        f"another --out."
+    )
 
 
 def _write_binding_figures(

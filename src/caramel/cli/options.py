@@ -13,13 +13,13 @@ from typing import Any
 
 import click
 
+from caramel.api import MAX_SEED
 from caramel.errors import BackendError, ConfigError
 from caramel.io.validators import format_value
 from caramel.utils.resampling import Bootstrap
 
 Command = Callable[..., Any]
-# Random generators take seeds of 32 bits, and a command may also use the next few seeds.
-SEED = click.IntRange(0, 2**32 - 100)
+SEED = click.IntRange(0, MAX_SEED)
 MOST_RESAMPLES = 100_000  # as evaluate.n_bootstrap in params.yaml: more add no precision and take long
 FOLDER = click.Path(file_okay=False, path_type=Path)
 FORMAT_HELP = "Format of the data set; needed if a folder holds several, or for a plugin's benchmark."

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from caramel.cli.options import Command
 from caramel.cli.output import echo
-from caramel.errors import count_of
+from caramel.errors import ConfigError, count_of
 
 if TYPE_CHECKING:
     from caramel.release.hub import HubRepository
@@ -45,12 +45,30 @@ def open_repository(push: str | None, yes: bool, repo_type: str) -> HubRepositor
     return None if push is None else parse_hub_address(push, repo_type)
 
 
-def is_release_of(out: Path, released: str, source: Path) -> bool:
-    """Return whether a folder holds a finished release whose file ``released`` is an unchanged copy of ``source``."""
-    from caramel.release.publishing.build import SUMS
+def is_release_of(
+    out: Path, released: str, source: Path, options: Mapping[str, Any], *, strict: bool = False
+) -> bool:
+    """Return whether a folder holds a finished release whose file ``released`` is an unchanged copy of ``source``.
 
-    files = [out / SUMS, out / released, source]
-    return all(file.is_file() for file in files) and (out / released).read_bytes() == source.read_bytes()
+    Raises:
+        ConfigError: that release was built with other options, or with ``strict`` it has open points.
+    """
+    from caramel.io.readers import read_json
+    from caramel.release.publishing.build import OPTIONS, SUMS
+
+    files = [out / SUMS, out / OPTIONS, out / released, source]
+    if not all(file.is_file() for file in files) or (out / released).read_bytes() != source.read_bytes():
+        return False
+    built = read_json(out / OPTIONS)
+    different = [f"another --{name}" for name, value in options.items() if built[name] != value]
+    if strict and built["open"]:
+        different.append(count_of(built["open"], "open point"))
+    if different:
+        raise ConfigError(
+            f"{str(out)!r} holds a finished release, which --push sends as it is, and it has {', '.join(different)}. "
+            f"Give a new folder with --out, so that the options of this call count."
+        )
+    return True
 
 
 def push_or_report(out: Path, repository: HubRepository, yes: bool, message: str) -> None:

@@ -63,10 +63,16 @@ def release_version(
       caramel release v1.1 --out release/v1.1 --push hf://datasets/OWNER/NAME --yes
     """
     from caramel.release.pin_file import get_pin_path
-    from caramel.release.publishing.build import build_release
+    from caramel.release.publishing.build import build_release, hash_options
 
     repository = open_repository(push, yes, "dataset")
-    if repository is None or not is_release_of(out, "pin.json", get_pin_path(name, Path())):
+    if repository is None or not is_release_of(
+        out,
+        "pin.json",
+        get_pin_path(name, Path()),
+        hash_options(Path(), about, since=since, audit=audited),
+        strict=strict,
+    ):
         add = _write_audit if audited else None
         result = build_release(name, Path(), out=out, about=about, strict=strict, since=since, add=add)
         echo(

@@ -40,10 +40,13 @@ def release_trained_model(
       caramel release-model trohn_img-11 --out release/trohn_img --push hf://OWNER/NAME --yes
     """
     from caramel.models.open_clip.checkpoints import CARD
+    from caramel.release.publishing.build import hash_options
     from caramel.release.publishing_models.model_release import find_checkpoint, release_model
 
     repository = open_repository(push, yes, "model")
-    if repository is None or not is_release_of(out, CARD, find_checkpoint(run, Path())[0] / CARD):
+    if repository is None or not is_release_of(
+        out, CARD, find_checkpoint(run, Path())[0] / CARD, hash_options(Path(), about, pin=pin)
+    ):
         result = release_model(run, Path(), out=out, pin=pin, about=about)
         also = "and transformers" if result.transformers else f"; not transformers: {result.why_not}"
         echo(

@@ -56,7 +56,9 @@ def _examine_remote(store: Store, local_cache: Store, root: Path, name: str) -> 
         yield _test_writable(store, name)
     wanted = list_needed_objects(store, local_cache, root)
     missing = [f"{path} ({oid})" for oid, path in wanted.items() if oid not in remote_objects]
-    wrong = [f"{wanted[oid]} ({oid})" for oid in find_wrong_objects(wanted, remote_objects, local_cache)]
+    wrong = [
+        f"{wanted[oid]} ({oid})" for oid in find_wrong_objects(store, wanted, remote_objects, local_cache)
+    ]
     if missing or wrong:
         messages = [
             f"{len(lines)} of {len(wanted)} objects that dvc.lock needs are {what}:\n{format_items(lines)}"
@@ -111,13 +113,19 @@ def list_needed_objects(store: Store, local_cache: Store, root: Path) -> dict[st
 
 
 def find_wrong_objects(
-    wanted: Mapping[str, str], remote_objects: Mapping[str, Mapping[str, Any]], local_cache: Store
+    store: Store,
+    wanted: Mapping[str, str],
+    remote_objects: Mapping[str, Mapping[str, Any]],
+    local_cache: Store,
 ) -> list[str]:
     """Return the objects that do not match their names, according to the remote.
 
-    S3 reports the MD5 of an object that was uploaded in one part, unless it encrypts with custom keys. In
-    that case no MD5 matches, and none is used. In addition, an object must have as many bytes as in the
-    project's cache.
+    S3 reports the MD5 of an object that was uploaded in one part, unless it encrypts with custom keys. If no
+    MD5 matches, the smallest object is read: either all are damaged, or none of the MD5s is that of an object
+    and none is used. In addition, an object must have as many bytes as in the project's cache.
+
+    Raises:
+        ResourceError: the remote fails.
     """
     etags = {
         oid: match[1]
@@ -125,6 +133,10 @@ def find_wrong_objects(
         if (match := MD5.fullmatch(str(remote_objects.get(oid, {}).get("ETag", ""))))
     }
     wrong = {oid for oid, digest in etags.items() if digest != oid.removesuffix(".dir")}
+    if wrong and len(wrong) == len(etags):
+        smallest = min(wrong, key=lambda oid: int(remote_objects[oid]["size"]))
+        if _compute_remote_md5(store, smallest) != etags[smallest]:
+            wrong = set()
     sizes = {
         oid: remote_objects[oid]["size"]
         for oid in wanted
@@ -133,7 +145,16 @@ def find_wrong_objects(
     cut = {
         oid for oid, size in sizes.items() if size != Path(local_cache.get_object_path(oid)).stat().st_size
     }
-    return sorted(cut | (wrong if len(wrong) < len(etags) else set()))
+    return sorted(cut | wrong)
+
+
+def _compute_remote_md5(store: Store, oid: str) -> str:
+    """Return the MD5 of what a remote has in place of an object."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder, oid)
+        with translate_errors(store.label):
+            store.fs.get_file(store.get_object_path(oid), str(path))
+        return compute_md5(path)
 
 
 def fix_remotes(root: Path) -> Iterator[str]:
@@ -155,7 +176,7 @@ def fix_remotes(root: Path) -> Iterator[str]:
         sent = 0
         for oid in [
             *(oid for oid in wanted if oid not in remote_objects),
-            *find_wrong_objects(wanted, remote_objects, local_cache),
+            *find_wrong_objects(store, wanted, remote_objects, local_cache),
         ]:
             path = Path(local_cache.get_object_path(oid))
             if path.is_file() and compute_md5(path) == oid.removesuffix(".dir"):

@@ -70,8 +70,15 @@ class VersionDiff:
     unpaired: dict[str, str]  # "model and benchmark" -> why its metrics are not compared
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the differences as plain data for JSON."""
-        return asdict(self)
+        """Return the differences as plain data for JSON; a number that was not measured is None."""
+        metrics = [
+            {
+                name: None if isinstance(value, float) and np.isnan(value) else value
+                for name, value in row.items()
+            }
+            for row in self.metrics
+        ]
+        return asdict(self) | {"metrics": metrics}
 
 
 def diff_versions(before: Pin, after: Pin, root: Path) -> VersionDiff:

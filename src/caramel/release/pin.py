@@ -107,8 +107,8 @@ def verify_pin(name: str, root: Path) -> list[str]:
     """Return how the data on disk differs from the pinned version, one line for each difference.
 
     An empty list means that the data is the pinned version. The pin itself is checked first: its own
-    consistency, the outputs in ``dvc.lock`` at its commit if git has that, and the tables of the outputs that
-    are on disk unchanged.
+    consistency, the outputs in ``dvc.lock`` at its commit if git has that, and rows and hashes of the tables in
+    the outputs that are on disk unchanged.
 
     Raises:
         DataError: there is no such pin, it is broken, or a table cannot be read.
@@ -122,8 +122,7 @@ def verify_pin(name: str, root: Path) -> list[str]:
     lines = []
     for out in pinned.outs:
         if (root / out).exists() and compute_dvc_hash(root / out) == pinned.outs[out]:
-            unlike = set(list_tables(out, root)) ^ set(_select_tables(out, pinned))
-            problems += [f"tables: {path}: differs from the table in {out}" for path in sorted(unlike)]
+            problems += _list_table_problems(out, pinned, root)
         else:
             lines += _list_differences(out, pinned, root)
     if problems:
@@ -134,6 +133,23 @@ def verify_pin(name: str, root: Path) -> list[str]:
 
 def _select_tables(out: str, pinned: Pin) -> dict[str, TableVersion]:
     return {p: t for p, t in pinned.tables.items() if p == out or p.startswith(f"{out}/")}
+
+
+def _list_table_problems(out: str, pinned: Pin, root: Path) -> list[str]:
+    """Return what a pin says wrongly of the tables in an output that is on disk unchanged."""
+    recorded = _select_tables(out, pinned)
+    computed = {path: compute_table_version(root / path) for path in list_tables(out, root)}
+    problems = [
+        f"tables: {p}: differs from the table in {out}" for p in sorted(recorded.keys() ^ computed.keys())
+    ]
+    for path in sorted(recorded.keys() & computed.keys()):
+        right = computed[path].model_dump()
+        problems += [
+            f"tables: {path}: {field}: {value!r}, but {right[field]!r} on disk"
+            for field, value in recorded[path].model_dump().items()
+            if value != right[field]
+        ]
+    return problems
 
 
 def _list_differences(out: str, pinned: Pin, root: Path) -> list[str]:
@@ -292,7 +308,9 @@ def compute_table_version(path: Path) -> TableVersion:
 def list_warnings(pinned: Pin) -> list[str]:
     """Return what would hinder a reader who rebuilds this version."""
     if pinned.commit == "unknown":
-        return ["This is not a git repository, so the pin names no sources. Run `git init` and commit."]
+        return [
+            "There is no git commit, so the pin names no sources. Commit (first `git init`, if this is no repository)."
+        ]
     if pinned.commit.endswith("-dirty"):
         return ["The sources differ from the commit. Commit, and pin under another name before you cite."]
     return []

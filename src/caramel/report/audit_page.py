@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.set_statistics import compute_set_statistics
+from caramel.audit.set_statistics import SIDES, compute_set_statistics, sample_rows
 from caramel.errors import DataError
 from caramel.interfaces.parser import Parser
 from caramel.io.files import write_csv, write_text
@@ -58,6 +58,12 @@ def write_page(
     path = folder / PAGE
     write_text(path, page)
     return path
+
+
+def list_parsed_texts(rows: pd.DataFrame) -> list[str]:
+    """Return the texts of audit rows for which ``write_page`` calls its parser."""
+    parsed = pd.concat([sample_rows(rows), rows[rows["caption2"].notna()]])
+    return sorted({text for side in SIDES for text in parsed[side].dropna()})
 
 
 def _read_table(path: Path, columns: Sequence[str]) -> pd.DataFrame:

@@ -36,5 +36,5 @@ def format_local_warning() -> str:
         return ""
     return (
         f"{line!r} is a path of this machine and cannot be installed elsewhere. Replace it by a public source, as in "
-        f"'caramel @ git+https://…@COMMIT'."
+        f"'caramel @ git+https://HOST/REPOSITORY@COMMIT'."
     )

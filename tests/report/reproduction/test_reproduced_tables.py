@@ -1,6 +1,7 @@
 """Measured figures stand beside the published ones: from the authors' files to the last digit, and with gaps."""
 
 import json
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 
@@ -70,6 +71,21 @@ def test_the_authors_files_give_bivlcs_tables_to_the_last_digit(tmp_path: Path) 
     page, csv = write_paper(tables, models, tmp_path, {})
     assert "| CLIP\\_COCO | 84.66 / – | 82.75 / 82.75 (+0.00) |" in page.read_text(encoding="utf-8")
     assert len(pd.read_csv(csv)) == sum(len(table.cells) for table in tables)
+
+
+def test_figures_of_a_file_that_is_broken_now_do_not_stay(tmp_path: Path) -> None:
+    table, models = find_table("bivlc:T5"), resolve_models(tmp_path, ())
+    authors, out = tmp_path / "authors", tmp_path / "out"
+    shutil.copytree(released(BIVLC), authors)
+    inputs = Inputs(None, None, models, authors, "fail")
+    lines: list[str] = []
+    assert compute_released([table], inputs, out, Bootstrap(100, 0), lines.append) > 0
+    assert (compare_cells(table, models, out)["measured"] != "").any()
+    for file in (path for path in authors.rglob("*") if path.is_file()):
+        file.write_text("broken", encoding="utf-8")
+    assert compute_released([table], inputs, out, Bootstrap(100, 0), lines.append) == 0
+    assert "was not read" in lines[-1]
+    assert (compare_cells(table, models, out)["measured"] == "").all()
 
 
 def test_a_figure_of_a_part_of_the_release_has_no_difference(tmp_path: Path) -> None:

@@ -38,6 +38,18 @@ def load_parser(spec: str) -> Parser:
     return PARSERS[name](target)
 
 
+def cache_parses(parser: Parser) -> Parser:
+    """Return a parser that parses each text once; errors as in ``parser``."""
+    known: dict[str, Parse] = {}
+
+    def parse(texts: Sequence[str]) -> list[Parse]:
+        new = sorted({*texts} - known.keys())
+        known.update(zip(new, parser(new), strict=True))
+        return [known[text] for text in texts]
+
+    return parse
+
+
 def given_parser(target: str) -> Parser:
     """Return a parser that looks texts up in a file of trees, by their words.
 

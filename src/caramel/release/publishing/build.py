@@ -7,12 +7,13 @@ equal bytes.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 from filelock import FileLock, Timeout
@@ -49,6 +50,7 @@ from caramel.schemas.training import TRAINING
 
 STAGING = ".caramel-release"  # in the output folder; removed at the end
 SUMS = "SHA256SUMS"
+OPTIONS = "options.json"  # what the release was built with, and its open points
 RELEASED = {  # name in the release -> contract and path of the table
     "instances": (INSTANCES, "data/assemble/instances.parquet"),
     "instances_source": (INSTANCES, "data/assemble/instances_source.parquet"),
@@ -139,6 +141,7 @@ def build_release(
         write_datasheet(metadata, answers, facts.title, folder)
         write_citations(facts, folder)
         write_card(facts, lacks, folder)
+        write_options(hash_options(root, about, since=since, audit=add is not None), lacks, folder)
         files = write_sums(folder)
         total = sum((folder / file).stat().st_size for file in files)
     return ReleaseResult(files, total, lacks)
@@ -180,6 +183,18 @@ def _select_images(frames: Mapping[str, pd.DataFrame], contents: VersionContents
             f"{len(lacking)} images used by rows are missing from the table of images:\n{format_items(lacking)}"
         )
     return index
+
+
+def hash_options(root: Path, about: Path | None, **options: Any) -> dict[str, Any]:
+    """Return the options of a release for ``options.json``, with the SHA-256 of the authors' metadata, None without it."""
+    path = about or (root / "release.yaml")
+    return {"about": compute_file_hash(path) if path.is_file() else None, **options}
+
+
+def write_options(options: Mapping[str, Any], lacks: Sequence[str], folder: Path) -> None:
+    """Write ``options.json``: what ``hash_options`` returns, and the number of open points."""
+    text = json.dumps({**options, "open": len(lacks)}, indent=1) + "\n"
+    (folder / OPTIONS).write_text(text, encoding="utf-8")
 
 
 def write_sums(folder: Path) -> list[str]:

@@ -18,5 +18,5 @@ def write_changes(since: str, name: str, root: Path, folder: Path) -> None:
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     body = f"# Changes since {format_code(since)}\n\n{fence}text\n{text}\n{fence}\n"
     (folder / "CHANGES.md").write_text(body, encoding="utf-8")
-    as_json = json.dumps(difference.to_dict(), indent=1, ensure_ascii=False) + "\n"
+    as_json = json.dumps(difference.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     (folder / "changes.json").write_text(as_json, encoding="utf-8")

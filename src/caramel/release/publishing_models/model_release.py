@@ -4,6 +4,7 @@
     bpe.txt.gz, tokenizer.json …                          tokenizer, if the model has its own
     config.json, model.safetensors …                      the same as transformers' CLIPModel, if possible
     caramel.json, README.md, SHA256SUMS                   training data and metrics
+    options.json                                          what the release was built with
 
 Before the folder appears, it is loaded as users will load it and compared with the run's own model.
 """
@@ -24,7 +25,7 @@ from caramel.models.open_clip.checkpoints import CARD, CONFIG, VOCABULARY, WEIGH
 from caramel.models.open_clip.config import Clip
 from caramel.release.pin import compute_dvc_hash
 from caramel.release.pin_file import Pin, read_pin
-from caramel.release.publishing.build import open_staging, write_sums
+from caramel.release.publishing.build import hash_options, open_staging, write_options, write_sums
 from caramel.release.publishing.contents import VersionContents
 from caramel.release.publishing.metadata import About, read_about
 from caramel.release.publishing_models.model_card import ModelFacts, write_model_card
@@ -86,6 +87,7 @@ def release_model(
             run, pinned, VersionContents(pinned.name, root), card, clip.config, metadata, why_not
         )
         write_model_card(facts, to)
+        write_options(hash_options(root, about, pin=pin), [], to)
         files = write_sums(to)
     return ReleasedModel(files, not why_not, why_not)
 

@@ -246,12 +246,14 @@ def compute_released(
     """Write the metrics of the authors' result files for the tables, report each; return how many were read."""
     n_read = 0
     for model, benchmark, path in _list_released_files(tables, inputs):
+        folder = Trial(model, "", benchmark).locate_results(out, RELEASED)
         try:
             metrics = compute_file_metrics([path], BENCHMARKS[benchmark], bootstrap=bootstrap)
         except CaramelError as error:
+            for name in run_files.METRICS_FILES:
+                remove_file(folder / name)  # of an earlier call
             report(f"{model} on {benchmark}: the authors' file was not read. {error}")
             continue
-        folder = Trial(model, "", benchmark).locate_results(out, RELEASED)
         folder.mkdir(parents=True, exist_ok=True)
         run_files.write_metrics(metrics, folder)
         n_read += 1

@@ -93,13 +93,18 @@ def build_images_section(difference: Mapping[str, Any], images: ShownImages) -> 
     return blocks or [_build_empty_note("images")]
 
 
+def _restore_nan(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a metric with NaN for None, which stands for it in JSON."""
+    return {name: float("nan") if value is None else value for name, value in row.items()}
+
+
 def build_figures_section(difference: Mapping[str, Any]) -> list[Block]:
     """Return the metrics that both versions have, and their differences."""
     rows = [
         (row["subset"], [Cell(row["model"]), Cell(row["benchmark"]), Cell(row["subset"]), Cell(row["metric"]), Cell(format_percent(row["value_b"])),
          Cell(format_percent(row["value_a"])), Cell(format_signed(row["difference"]), note=format_interval(row["ci_low"], row["ci_high"], difference=True)),
          Cell(format_p(row["p_holm"], ".4f", least=row["p_least"], uncorrected=row["p"]))])
-        for row in difference["metrics"]
+        for row in map(_restore_nan, difference["metrics"])
     ]  # fmt: skip
     head = [
         "model",
