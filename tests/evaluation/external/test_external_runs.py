@@ -388,6 +388,43 @@ def test_a_file_of_another_benchmark_is_an_error(tmp_path: Path) -> None:
         compute_file_metrics([tmp_path.parent], SUGARCREPE, bootstrap=Bootstrap(100, 0))
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_file_that_is_not_exactly_our_table_gives_only_the_rows_of_the_benchmark(
+    tmp_path: Path, suffix: str
+) -> None:
+    rows = pd.concat([similarities("m", 0, benchmark="winoground"), similarities("m", 1)], ignore_index=True)
+    expected = summarise_similarities(
+        rows[rows["benchmark"] == "bivlc"], {"bivlc": PAIRS}, bootstrap=Bootstrap(100, 0)
+    )
+    rows = rows.drop(columns=["n_above", "n_tied", "n_candidates"])
+    rows = rows.assign(subsets=rows["subsets"].map(json.dumps))
+    path = tmp_path / f"both.{suffix}"
+    rows.to_csv(path, index=False) if suffix == "csv" else rows.to_parquet(path)
+    found = compute_file_metrics([path], PAIRS, bootstrap=Bootstrap(100, 0))
+    pd.testing.assert_frame_equal(found, expected)
+    with pytest.raises(
+        DataError, match=r"no instance of benchmark 'sugarcrepe'; .*\['winoground', 'bivlc'\]"
+    ):
+        compute_file_metrics([path], SUGARCREPE, bootstrap=Bootstrap(100, 0))
+
+
+def test_a_table_of_ours_with_empty_counts_is_read_back_from_csv(tmp_path: Path) -> None:
+    rows = similarities("m", 0)
+    assert rows[["n_above", "n_tied", "n_candidates"]].isna().all(axis=None)
+    rows.to_csv(tmp_path / "m.csv", index=False)
+    expected = summarise_similarities(rows, {"bivlc": PAIRS}, bootstrap=Bootstrap(100, 0))
+    found = compute_file_metrics([tmp_path / "m.csv"], PAIRS, bootstrap=Bootstrap(100, 0))
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_an_error_in_a_row_of_the_benchmark_names_its_place_in_the_whole_file(tmp_path: Path) -> None:
+    rows = [
+        {"benchmark": name, "correct": value} for name, value in (("bivlc", "1"), ("sugarcrepe", "perhaps"))
+    ]
+    with pytest.raises(DataError, match=r"row 2 .*'perhaps' in column 'correct' is not a verdict"):
+        values([write_csv(tmp_path / "m.csv", rows)])
+
+
 def test_runs_are_read_by_folder_file_and_model(tmp_path: Path) -> None:
     rows = pd.concat([similarities("m", 0), similarities("o", 1)], ignore_index=True)
     path = write_table(SIMILARITIES, rows, tmp_path / "similarities.parquet")
