@@ -454,6 +454,16 @@ def test_a_cell_that_only_looks_like_a_list_is_a_name(tmp_path: Path, cell: str)
     assert subsets_of(tmp_path, cell) == [cell]
 
 
+def test_subsets_that_numpy_printed_are_read(tmp_path: Path) -> None:
+    similarities("m", 0).to_parquet(tmp_path / "m.parquet")
+    exported = pd.read_parquet(tmp_path / "m.parquet")
+    exported.to_csv(tmp_path / "m.csv", index=False)
+    assert "['swap' 'swap_obj']" in (tmp_path / "m.csv").read_text()
+    assert {"swap", "swap_obj", "add", "add_att"} <= {
+        *values([tmp_path / "m.csv"], PAIRS).index.unique("subset")
+    }
+
+
 def test_what_is_empty_in_a_list_of_subsets_is_no_subset(tmp_path: Path) -> None:
     assert subsets_of(tmp_path, [None, "a", "", float("nan")]) == ["a"]
     assert subsets_of(tmp_path, "[null, 'a', '', NaN]") == ["a"]
