@@ -111,7 +111,6 @@ def compute_metrics(
     notes = result.attrs["notes"]
     if corrections is None:
         echo(format_metrics(result))
-        remove_file(out / ERRATA)
     else:
         chosen = ErrataFilter(corrections)
         before = result
@@ -121,6 +120,9 @@ def compute_metrics(
         echo(format_errata_effect(moves))
         write_csv(out / ERRATA, moves)
     run_files.write_metrics(result, out)
+    for name, is_written in ((ERRATA, corrections), (BINDING, binding), (MATCHING, matching or None)):
+        if is_written is None:
+            remove_file(out / name)
     if binding is not None:
         notes = [*notes, *_write_binding_figures(benchmark, binding, compute, out)]
     if matching and data is not None:

@@ -171,8 +171,12 @@ def iter_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
             yield where, load_json(line, where)
 
 
-def read_json_rows(path: Path) -> list[tuple[str, Any]]:
+def read_json_rows(path: Path, key_field: str = "") -> list[tuple[str, Any]]:
     """Return (where, row) of a JSON file that is a list or an object of rows, or of JSON Lines (``.jsonl``).
+
+    Args:
+        path: the file.
+        key_field: field for the key of each row in an object of rows, if the row lacks this field; empty: none.
 
     Raises:
         DataError: the file is neither.
@@ -181,7 +185,13 @@ def read_json_rows(path: Path) -> list[tuple[str, Any]]:
         return list(iter_json_lines(path))
     data = read_json(path)
     if isinstance(data, dict):
-        return [(f"{str(path)!r}, row {format_value(key)}", row) for key, row in data.items()]
+        return [
+            (
+                f"{str(path)!r}, row {format_value(key)}",
+                {key_field: key, **row} if key_field and isinstance(row, dict) else row,
+            )
+            for key, row in data.items()
+        ]
     if isinstance(data, list):
         return [(f"{str(path)!r}, row {n}", row) for n, row in enumerate(data)]
     raise DataError(f"{str(path)!r} must be a list or an object of rows, not {format_value(data)}.")

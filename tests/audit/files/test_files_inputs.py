@@ -474,6 +474,15 @@ def test_a_file_with_named_columns_is_read(tmp_path: Path, suffix: str) -> None:
     assert read_encoded_images([found.images[picture]]) == [PICTURE]
 
 
+@pytest.mark.parametrize(("more", "ids"), [({}, ["x", "y"]), ({"id": 7}, ["7", "row-1"])])
+def test_the_keys_of_a_json_object_are_ids_where_rows_have_none(
+    tmp_path: Path, more: dict[str, Any], ids: list[str]
+) -> None:
+    row = {"caption": DOG, "negative_caption": CAT}
+    path = put(tmp_path, "mine.json", {"x": {**row, **more}, "y": row})
+    assert read_rows(path).rows["pair_id"].tolist() == ids
+
+
 def test_a_negative_image_in_two_splits_is_found_without_the_image_files(tmp_path: Path) -> None:
     fields = {"id": ["a", "b", "c"], "image": ["1.jpg", "2.jpg", "3.jpg"], "split": ["train", "test", "test"]}
     texts = {"caption": [DOG] * 3, "negative_caption": [CAT] * 3}

@@ -110,6 +110,25 @@ def test_answers_are_judged_as_answers(tmp_path: Path) -> None:
     assert values([tmp_path]).loc[("chat", "all", "choice_2way"), "value"] == 0.75
 
 
+def test_answers_of_a_model_may_be_spread_over_files_but_not_given_twice(tmp_path: Path) -> None:
+    rows = pd.DataFrame(
+        {"instance_id": f"i{i}", "image_id": f"{i}.jpg", "subsets": ["swap_obj"], "order": order, "reply": "1",
+         "outcome": "right" if i < 3 else "wrong"}
+        for i in range(4) for order in ("PN", "NP")
+    ).assign(model="chat", benchmark="sugarcrepe", image="positive", n_options=2, wording="match")  # fmt: skip
+    halves = (rows[:4], rows[4:])
+    for name, part in zip("ab", halves, strict=True):
+        write_table(ANSWERS, build_frame(ANSWERS, part), tmp_path / name / "answers.parquet")
+    found = values([tmp_path / "a", tmp_path / "b"])
+    assert found.index.is_unique
+    assert found.loc[("chat", "all", "choice_2way"), ["value", "n"]].tolist() == [0.75, 4]
+    twice = (
+        r"Answers are given twice \(4\), such as that of model 'chat' to instance 'i2'. Give each file once"
+    )
+    with pytest.raises(DataError, match=twice):
+        values([tmp_path / "a", tmp_path / "b", tmp_path / "b"])
+
+
 @pytest.mark.parametrize(
     ("row", "column", "value", "message"),
     [

@@ -43,6 +43,7 @@ OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "subtype": ("subtype",),
     "split": ("split",),
 }
+KEY = OPTIONAL["pair_id"][-1]  # column of the keys of a JSON object of rows; ids in other columns come first
 IF_NAMED = ("split", "negative_image_id")  # columns that rows have only if the data set has them
 IMAGE_COLUMNS = tuple(dict.fromkeys(name for ours in ("image_id", *IMAGES) for name in OPTIONAL[ours]))
 # Python's output for an object that is not text: <PIL.JpegImagePlugin.JpegImageFile image … at 0x7F12>, [[[0 1 …
@@ -65,7 +66,7 @@ def read_named(path: Path) -> pd.DataFrame:
     - image and negative_image are an ``ImageFile`` if the file holds the image itself, else the name of a
       file.
     - A missing caption is empty text. Any other missing value is None.
-    - Without ids, the row's number is its id.
+    - Without ids, a row's id is its key in a JSON object of rows, else its number.
     - Without images, rows whose captions have the same words count as rows of one image.
     - Without types, all rows have type ``all``. If only some rows have no type, they have type ``other``.
 
@@ -120,7 +121,7 @@ def _read_file(path: Path) -> tuple[list[str], Rows]:
     """Return the names of the file's columns, and its rows. Parquet rows hold only the known columns."""
     if path.suffix == ".parquet":
         return _read_parquet(path)
-    rows = list(iter_csv_rows(path)) if path.suffix == ".csv" else read_json_rows(path)
+    rows = list(iter_csv_rows(path)) if path.suffix == ".csv" else read_json_rows(path, KEY)
     if not rows:
         raise DataError(f"{str(path)!r} holds no row.")
     for where, row in rows:

@@ -67,6 +67,7 @@ def compute_file_metrics(
         answers, lacking = released_answers.join_answers(chosen, benchmark.name)
         answer_tables.append(answers)
         notes += lacking
+    answer_tables = _join_answer_tables(answer_tables)
     described = [result.rows.assign(benchmark=benchmark.name) for result in scored]
     notes += note_unknown_contents([*described, *answer_tables])
     if select is not None:
@@ -201,6 +202,21 @@ def _is_ours(path: Path, table: Table, name: str) -> bool:
 def _read_benchmark(table: Table, path: Path, benchmark: Benchmark) -> pd.DataFrame:
     """Return the rows of the benchmark in one of caramel's tables."""
     return select_benchmark(read_table(table, path), benchmark.name, repr(str(path))).reset_index(drop=True)
+
+
+def _join_answer_tables(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """Return all answers as one table, so that a model's may be spread over several; none if there are no tables."""
+    if not tables:
+        return []
+    answers = pd.concat(tables, ignore_index=True)
+    twice = answers[answers.duplicated(list(ANSWERS.key))]
+    if len(twice):
+        model, name = twice[["model", "instance_id"]].iloc[0]
+        raise DataError(
+            f"Answers are given twice ({len(twice)}), such as that of model {model!r} to instance {name!r}. "
+            f"Give each file once."
+        )
+    return [answers]
 
 
 def _join_results(scored: Sequence[InstanceResults], model: str) -> tuple[pd.DataFrame, Outcomes]:
