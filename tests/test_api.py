@@ -188,6 +188,18 @@ def test_metrics_of_others_columns_are_those_of_the_command_on_their_file(tmp_pa
         pd.testing.assert_frame_equal(found, written, check_dtype=False)
 
 
+def test_metrics_of_a_frame_with_a_further_column_are_those_of_the_benchmark_asked_for() -> None:
+    rows = similarities("m", 3)
+    expected = caramel.metrics(rows, n_bootstrap=100)
+    both = pd.concat([similarities("m", 4).assign(benchmark="winoground"), rows], ignore_index=True)
+    found = caramel.metrics(both.assign(note="x"), benchmark="sugarcrepe", n_bootstrap=100)
+    pd.testing.assert_frame_equal(found, expected)
+    with pytest.raises(
+        DataError, match=r"no instance of benchmark 'bivlc'; .*\['winoground', 'sugarcrepe'\]"
+    ):
+        caramel.metrics(both.assign(note="x"), benchmark="bivlc", n_bootstrap=100)
+
+
 def test_compare_of_frames_is_that_of_the_command_on_their_files(tmp_path: Path) -> None:
     sides = {name: similarities(name, seed) for seed, name in enumerate(("a", "b"))}
     for name, rows in sides.items():

@@ -145,6 +145,8 @@ def test_the_column_of_a_corpus_can_be_named(tmp_path: Path):
         ("corpus.txt", b"a\0cat\n", "NUL"),
         ("corpus.jsonl", b'{"caption": "\\ud800"}\n', "surrogate"),
         ("corpus.csv", b'caption\n"a cat\n', "not valid CSV"),
+        ("corpus.txt", b"", "holds no text. Give a file with one text per line."),
+        ("corpus.txt", b" \n\n", "holds no text. Give a file with one text per line."),
         ("corpus.txt", b"a \xff cat\n", "cannot be read"),
         ("corpus.jsonl", b'{"caption": "a"}\n{"text": "b"}\n', "line 2 has no field 'caption'"),
         ("corpus.jsonl", b'{"caption": 4}\n', "line 1: field 'caption' must be text, not 4"),

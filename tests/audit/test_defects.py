@@ -298,6 +298,13 @@ def test_text_defects_are_looked_for_in_all_three_texts():
     }
 
 
+@pytest.mark.parametrize("empty", [None, float("nan")])
+def test_rows_without_a_split_are_in_no_split(empty: object) -> None:
+    texts = [(f"caption {n}", None, f"negative {n}") for n in range(3)]
+    table = rows(*texts, images="xxx").assign(split=pd.array(["train", empty, empty], dtype=object))
+    assert find_defects(table)["image_in_two_splits"] == []
+
+
 def test_images_in_two_splits_are_found_with_all_their_rows():
     texts = [(f"A cat {n}.", None, f"A dog {n}.") for n in range(4)]
     table = rows(*texts, images="xyxz").assign(split=["train", "train", "test", "test"])

@@ -107,7 +107,13 @@ def test_what_is_broken_in_the_text_store_is_said_before_workers_whom_nobody_hea
 def test_scorers_are_called_as_they_were_given_wherever_their_models_lie(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     assert mark_local_scorer(f"vera:{tmp_path}/model") == LocalFile(f"{tmp_path}/model", "vera:")
+    for options in ("?pooling=cls", "#a"):
+        spec = f"embedding_probe:{tmp_path}/model{options}"
+        assert mark_local_scorer(spec) == LocalFile(f"{tmp_path}/model", "embedding_probe:", options)
+    (tmp_path / "model#2").mkdir()
+    assert mark_local_scorer(f"vera:{tmp_path}/model#2") == LocalFile(f"{tmp_path}/model#2", "vera:")
     assert mark_local_scorer("length") == "length"
+    assert mark_local_scorer("length:") == "length:"
     rows = pd.DataFrame({"caption": ["a cat", "a red dog"], "negative_caption": ["a dog", "a dog"]})
     rows = rows.assign(pair_id=["0", "1"], image_id=["0", "1"], type="replace", subtype="replace_obj")
     rows.to_parquet(tmp_path / "rows.parquet")

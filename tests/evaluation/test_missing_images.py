@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ import caramel
 from caramel.benchmarks.present_images import exclude_missing
 from caramel.benchmarks.tasks import Choice, build_choices
 from caramel.errors import ConfigError, DataError
+from caramel.evaluation.benchmark_source import hash_task, locate_benchmark, read_task, select_scorable
 from caramel.interfaces.benchmark import ImageFile
 
 N, MISSING = 24, 3  # instances, and the image that is missing, of eight
@@ -126,6 +128,16 @@ def test_where_no_instance_is_complete_the_missing_images_are_listed(folder: Pat
     (folder / "images").rename(folder / "elsewhere")
     with pytest.raises(DataError, match="8 of 8 images"):
         caramel.load_benchmark("sugarcrepe", folder / "data", images=folder / "images", missing="skip")
+
+
+def test_the_hash_of_a_task_depends_on_the_captions_of_instances_that_are_left_out(folder: Path) -> None:
+    source = locate_benchmark("sugarcrepe", folder / "data", folder / "images", "skip")
+    task = select_scorable(read_task(source), source, True)
+    assert task.left_out is not None
+    changed = task.left_out.rows.assign(caption="another caption")
+    assert hash_task(replace(task, left_out=task.left_out._replace(rows=changed))) != hash_task(task)
+    hashes = ["x"] * len(task.left_out.rows)
+    assert hash_task(replace(task, left_out=task.left_out._replace(texts_hash=hashes))) != hash_task(task)
 
 
 def test_a_query_among_images_is_left_out_if_any_candidate_is_missing(tmp_path: Path) -> None:

@@ -4,12 +4,14 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from caramel.errors import DataError, ResourceError
 from caramel.io.readers import (
+    insert_commas,
     iter_csv_rows,
     iter_parquet_rows,
     load_json,
@@ -175,6 +177,23 @@ def test_a_parquet_file_that_does_not_fit_into_memory_is_not_called_damaged(tmp_
 def test_what_is_no_literal_is_an_error(text: str) -> None:
     with pytest.raises(DataError, match=r"the row: .* is not a Python literal"):
         parse_literal(text, "the row")
+
+
+@pytest.mark.parametrize(
+    "items", [["a", "b"], ["it's", 'say "a"'], ["a b", "c\nd", "both ' and \""], ["x" * 80] * 3]
+)
+def test_texts_that_numpy_printed_are_not_joined_into_one(items: list[str]) -> None:
+    text = str(np.array(items))
+    assert parse_literal(insert_commas(text), "the row") == items
+    with pytest.raises(DataError, match=r"the row: the items of .* are not separated by commas"):
+        parse_literal(text, "the row")
+
+
+@pytest.mark.parametrize(
+    "text", ["['a', 'b']", "['a' 'b', 'c']", "['a']", "[]", "['a' ['b']]", r"['a\' 'b']"]
+)
+def test_other_lists_are_not_taken_for_numpys(text: str) -> None:
+    assert insert_commas(text) == text
 
 
 def test_a_literal_is_read_without_a_warning() -> None:

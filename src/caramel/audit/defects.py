@@ -94,7 +94,7 @@ def find_defects(rows: pd.DataFrame) -> dict[str, list[str]]:
 
     Args:
         rows: columns pair_id, image_id, caption, caption2 (or None) and negative_caption; optional columns
-            image, negative_image and split.
+            image, negative_image, negative_image_id and split.
     """
     caption, negative = (rows[name].map(extract_words) for name in ("caption", "negative_caption"))
     paraphrase = rows["caption2"].map(lambda text: extract_words(text) if isinstance(text, str) else None)
@@ -225,12 +225,13 @@ def _contradiction_mask(
 
 
 def _split_overlap_mask(rows: pd.DataFrame) -> pd.Series[bool]:
-    """Return whether an image of a row is in rows of several splits."""
-    columns = [rows[name] for name in ("image_id", "image", "negative_image") if name in rows.columns]
+    """Return whether an image of a row is in rows of several splits; rows without a split are in none."""
+    names = ("image_id", "image", "negative_image_id", "negative_image")
+    columns = [rows[name] for name in names if name in rows.columns]
     image_splits: dict[object, set[str]] = defaultdict(set)
     for column in columns:
         for image, split in zip(column, rows["split"], strict=True):
-            if isinstance(image, str):
+            if isinstance(image, str) and pd.notna(split):
                 image_splits[image].add(split)
     crossing = {image for image, where in image_splits.items() if len(where) > 1}
     return pd.concat([column.isin(crossing) for column in columns], axis=1).any(axis=1)

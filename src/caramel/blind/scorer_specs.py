@@ -7,6 +7,7 @@ the Hugging Face hub.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,9 +45,13 @@ def load_scorer(spec: str, *, both: bool = False) -> Scorer:
 
 
 def mark_local_scorer(spec: str) -> str | LocalFile:
-    """Return the spec for use on any machine: a ``LocalFile`` if its model is a folder on this machine."""
+    """Return the spec for use on any machine: a ``LocalFile`` if its model is a folder on this machine.
+
+    The options at the end of a target, as in ``FOLDER?pooling=cls``, are not part of the folder.
+    """
     name, _, target = spec.partition(":")
-    return LocalFile(target, f"{name}:") if target and Path(target).exists() else spec
+    path = target if Path(target).exists() else re.split("[?#]", target, maxsplit=1)[0]
+    return LocalFile(path, f"{name}:", target[len(path) :]) if path and Path(path).exists() else spec
 
 
 def can_see_both(spec: str) -> bool:

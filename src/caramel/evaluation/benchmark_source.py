@@ -124,7 +124,7 @@ def list_image_keys(task: Task, with_images: bool) -> list[bytes]:
 
 
 def hash_task(task: Task) -> bytes:
-    """Return a hash of a task's content without its images."""
+    """Return a hash of a task's content without its images, with the instances that are left out."""
     digest = hashlib.sha256()
     for start in range(0, len(task.rows), _AT_ONCE):
         digest.update(task.rows.iloc[start : start + _AT_ONCE].to_json(orient="values").encode())
@@ -134,5 +134,6 @@ def hash_task(task: Task) -> bytes:
         for pool in task.pools:
             digest.update(repr(pool.shape).encode() + pool.tobytes())
     if task.left_out is not None:
-        digest.update(repr([*task.left_out.rows["instance_id"]]).encode())
+        digest.update(task.left_out.rows.to_json(orient="values").encode())
+        digest.update(repr([*task.left_out.texts_hash]).encode())
     return digest.digest()

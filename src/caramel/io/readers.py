@@ -11,6 +11,7 @@ import csv
 import json
 import math
 import os
+import re
 import warnings
 import zipfile
 import zlib
@@ -27,6 +28,8 @@ from caramel.io.validators import format_value
 from caramel.io.zip_archive import ZippedFile
 
 TextFile = Path | ZippedFile
+_QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+_NUMPY_LIST = re.compile(rf"\s*\[\s*(?:{_QUOTED})(?:\s+(?:{_QUOTED}))+\s*\]\s*", re.DOTALL)
 
 
 def read_text(path: TextFile) -> str:
@@ -172,8 +175,12 @@ def iter_json_lines(path: Path) -> Iterator[tuple[str, Any]]:
             yield where, load_json(line, where)
 
 
-def read_json_rows(path: Path) -> list[tuple[str, Any]]:
+def read_json_rows(path: Path, key_field: str = "") -> list[tuple[str, Any]]:
     """Return (where, row) of a JSON file that is a list or an object of rows, or of JSON Lines (``.jsonl``).
+
+    Args:
+        path: the file.
+        key_field: field for the key of each row in an object of rows, if the row lacks this field; empty: none.
 
     Raises:
         DataError: the file is neither.
@@ -182,7 +189,13 @@ def read_json_rows(path: Path) -> list[tuple[str, Any]]:
         return list(iter_json_lines(path))
     data = read_json(path)
     if isinstance(data, dict):
-        return [(f"{str(path)!r}, row {format_value(key)}", row) for key, row in data.items()]
+        return [
+            (
+                f"{str(path)!r}, row {format_value(key)}",
+                {key_field: key, **row} if key_field and isinstance(row, dict) else row,
+            )
+            for key, row in data.items()
+        ]
     if isinstance(data, list):
         return [(f"{str(path)!r}, row {n}", row) for n, row in enumerate(data)]
     raise DataError(f"{str(path)!r} must be a list or an object of rows, not {format_value(data)}.")
@@ -192,14 +205,27 @@ def parse_literal(text: str, where: str) -> Any:
     """Return the value of a Python literal. Nothing is executed.
 
     Raises:
-        DataError: the text is not a literal, or is nested too deeply.
+        DataError: the text is not a literal, is nested too deeply, or is a list as numpy prints it, whose texts
+            Python would join into one.
     """
+    if insert_commas(text) != text:
+        raise DataError(
+            f"{where}: the items of {format_value(text)} are not separated by commas, as if numpy had printed them. "
+            f"Write the list with commas."
+        )
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # "\d" is read as is, as in the releases' own code
             return ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
         raise DataError(f"{where}: {format_value(text)} is not a Python literal: {error}.") from error
+
+
+def insert_commas(text: str) -> str:
+    """Return a list of texts as numpy prints it, ``['a' 'b']``, with commas; any other text unchanged."""
+    if not _NUMPY_LIST.fullmatch(text):
+        return text
+    return f"[{', '.join(re.findall(_QUOTED, text, re.DOTALL))}]"
 
 
 @contextmanager

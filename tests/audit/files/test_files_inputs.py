@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 from stored_images import stored
 
+from caramel.audit.defects import find_defects
 from caramel.audit.files.formats import FORMAT_SIGNATURES
 from caramel.audit.files.inputs import COLUMNS, read_frame, read_rows
 from caramel.audit.set_statistics import compute_set_statistics
@@ -471,6 +472,25 @@ def test_a_file_with_named_columns_is_read(tmp_path: Path, suffix: str) -> None:
         ["2", "b.jpg", "other", "obj", DOG, BIRD, "", None, None],
     ]
     assert read_encoded_images([found.images[picture]]) == [PICTURE]
+
+
+@pytest.mark.parametrize(("more", "ids"), [({}, ["x", "y"]), ({"id": 7}, ["7", "row-1"])])
+def test_the_keys_of_a_json_object_are_ids_where_rows_have_none(
+    tmp_path: Path, more: dict[str, Any], ids: list[str]
+) -> None:
+    row = {"caption": DOG, "negative_caption": CAT}
+    path = put(tmp_path, "mine.json", {"x": {**row, **more}, "y": row})
+    assert read_rows(path).rows["pair_id"].tolist() == ids
+
+
+def test_a_negative_image_in_two_splits_is_found_without_the_image_files(tmp_path: Path) -> None:
+    fields = {"id": ["a", "b", "c"], "image": ["1.jpg", "2.jpg", "3.jpg"], "split": ["train", "test", "test"]}
+    texts = {"caption": [DOG] * 3, "negative_caption": [CAT] * 3}
+    frame = pd.DataFrame({**fields, **texts, "negative_image": ["4.jpg", "4.jpg", "5.jpg"]})
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    for rows in (read_rows(tmp_path / "rows.csv").rows, read_frame(frame).rows):
+        assert rows["negative_image"].isna().all()
+        assert find_defects(rows)["image_in_two_splits"] == ["a", "b"]
 
 
 def test_a_file_of_captions_and_negatives_alone_is_enough(tmp_path: Path) -> None:

@@ -110,6 +110,25 @@ def test_answers_are_judged_as_answers(tmp_path: Path) -> None:
     assert values([tmp_path]).loc[("chat", "all", "choice_2way"), "value"] == 0.75
 
 
+def test_answers_of_a_model_may_be_spread_over_files_but_not_given_twice(tmp_path: Path) -> None:
+    rows = pd.DataFrame(
+        {"instance_id": f"i{i}", "image_id": f"{i}.jpg", "subsets": ["swap_obj"], "order": order, "reply": "1",
+         "outcome": "right" if i < 3 else "wrong"}
+        for i in range(4) for order in ("PN", "NP")
+    ).assign(model="chat", benchmark="sugarcrepe", image="positive", n_options=2, wording="match")  # fmt: skip
+    halves = (rows[:4], rows[4:])
+    for name, part in zip("ab", halves, strict=True):
+        write_table(ANSWERS, build_frame(ANSWERS, part), tmp_path / name / "answers.parquet")
+    found = values([tmp_path / "a", tmp_path / "b"])
+    assert found.index.is_unique
+    assert found.loc[("chat", "all", "choice_2way"), ["value", "n"]].tolist() == [0.75, 4]
+    twice = (
+        r"Answers are given twice \(4\), such as that of model 'chat' to instance 'i2'. Give each file once"
+    )
+    with pytest.raises(DataError, match=twice):
+        values([tmp_path / "a", tmp_path / "b", tmp_path / "b"])
+
+
 @pytest.mark.parametrize(
     ("row", "column", "value", "message"),
     [
@@ -388,6 +407,43 @@ def test_a_file_of_another_benchmark_is_an_error(tmp_path: Path) -> None:
         compute_file_metrics([tmp_path.parent], SUGARCREPE, bootstrap=Bootstrap(100, 0))
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_file_that_is_not_exactly_our_table_gives_only_the_rows_of_the_benchmark(
+    tmp_path: Path, suffix: str
+) -> None:
+    rows = pd.concat([similarities("m", 0, benchmark="winoground"), similarities("m", 1)], ignore_index=True)
+    expected = summarise_similarities(
+        rows[rows["benchmark"] == "bivlc"], {"bivlc": PAIRS}, bootstrap=Bootstrap(100, 0)
+    )
+    rows = rows.drop(columns=["n_above", "n_tied", "n_candidates"])
+    rows = rows.assign(subsets=rows["subsets"].map(json.dumps))
+    path = tmp_path / f"both.{suffix}"
+    rows.to_csv(path, index=False) if suffix == "csv" else rows.to_parquet(path)
+    found = compute_file_metrics([path], PAIRS, bootstrap=Bootstrap(100, 0))
+    pd.testing.assert_frame_equal(found, expected)
+    with pytest.raises(
+        DataError, match=r"no instance of benchmark 'sugarcrepe'; .*\['winoground', 'bivlc'\]"
+    ):
+        compute_file_metrics([path], SUGARCREPE, bootstrap=Bootstrap(100, 0))
+
+
+def test_a_table_of_ours_with_empty_counts_is_read_back_from_csv(tmp_path: Path) -> None:
+    rows = similarities("m", 0)
+    assert rows[["n_above", "n_tied", "n_candidates"]].isna().all(axis=None)
+    rows.to_csv(tmp_path / "m.csv", index=False)
+    expected = summarise_similarities(rows, {"bivlc": PAIRS}, bootstrap=Bootstrap(100, 0))
+    found = compute_file_metrics([tmp_path / "m.csv"], PAIRS, bootstrap=Bootstrap(100, 0))
+    pd.testing.assert_frame_equal(found, expected)
+
+
+def test_an_error_in_a_row_of_the_benchmark_names_its_place_in_the_whole_file(tmp_path: Path) -> None:
+    rows = [
+        {"benchmark": name, "correct": value} for name, value in (("bivlc", "1"), ("sugarcrepe", "perhaps"))
+    ]
+    with pytest.raises(DataError, match=r"row 2 .*'perhaps' in column 'correct' is not a verdict"):
+        values([write_csv(tmp_path / "m.csv", rows)])
+
+
 def test_runs_are_read_by_folder_file_and_model(tmp_path: Path) -> None:
     rows = pd.concat([similarities("m", 0), similarities("o", 1)], ignore_index=True)
     path = write_table(SIMILARITIES, rows, tmp_path / "similarities.parquet")
@@ -415,6 +471,16 @@ def subsets_of(folder: Path, cell: Any) -> list[str]:
 @pytest.mark.parametrize("cell", ["[" + "1" * 5000 + "]", "[" * 5000, "[a"])
 def test_a_cell_that_only_looks_like_a_list_is_a_name(tmp_path: Path, cell: str) -> None:
     assert subsets_of(tmp_path, cell) == [cell]
+
+
+def test_subsets_that_numpy_printed_are_read(tmp_path: Path) -> None:
+    similarities("m", 0).to_parquet(tmp_path / "m.parquet")
+    exported = pd.read_parquet(tmp_path / "m.parquet")
+    exported.to_csv(tmp_path / "m.csv", index=False)
+    assert "['swap' 'swap_obj']" in (tmp_path / "m.csv").read_text()
+    assert {"swap", "swap_obj", "add", "add_att"} <= {
+        *values([tmp_path / "m.csv"], PAIRS).index.unique("subset")
+    }
 
 
 def test_what_is_empty_in_a_list_of_subsets_is_no_subset(tmp_path: Path) -> None:

@@ -87,6 +87,16 @@ def test_what_is_learned_of_words_helps_groups_that_were_not_used() -> None:
     assert gains.loc[(TEST_TIME, TRANSDUCTIVE), "gain_low"] > 0.3
 
 
+@pytest.mark.parametrize("unknown", [None, np.nan])
+def test_texts_whose_hash_is_unknown_are_matched_by_their_ids(unknown: object) -> None:
+    task = build_task([(f"red {n}", f"blue {n}") for n in range(8)])
+    rows = build_similarities(task, np.random.default_rng(0).normal(size=(8, 2, 2)))
+    expected = matching.compute_matching_gains(rows, task, bootstrap=BOOTSTRAP)
+    rows = rows.assign(texts_hash=pd.array([unknown] * 8, dtype=object))
+    found = matching.compute_matching_gains(rows, task, bootstrap=BOOTSTRAP)
+    pd.testing.assert_frame_equal(found, expected)
+
+
 def test_instances_with_one_image_or_of_other_texts_are_refused() -> None:
     task = build_task([("x", "y")] * 6)
     similarities = build_similarities(task, np.zeros((6, 2, 2)))

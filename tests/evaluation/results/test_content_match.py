@@ -10,10 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from caramel.cli.commands import cli
+from caramel.errors import DataError
 from caramel.evaluation.external.run_files import write_metrics
 from caramel.evaluation.external.runs import compute_file_metrics
+from caramel.evaluation.results.comparison import compare_models
 from caramel.evaluation.results.content_match import note_unknown_contents
 from caramel.evaluation.results.frames import compare_frames, compute_frame_metrics
+from caramel.evaluation.results.run_hits import compute_run_hits
 from caramel.registry import BENCHMARKS
 from caramel.schemas.evaluation import SIMILARITIES
 from caramel.schemas.io import build_frame, write_table
@@ -65,6 +68,19 @@ def test_instances_that_several_models_share_are_counted_where_one_does_not_say_
     (note,) = note_unknown_contents([a, b.iloc[:5], scored("c", 3, hashed=True)])
     assert note.startswith("5 of 12 instances")
     assert BY_ID in note
+
+
+def test_different_releases_are_found_where_the_first_run_does_not_know_its_images() -> None:
+    first, second, third = (
+        scored(name, seed, hashed=True).assign(images_hash=images)
+        for seed, (name, images) in enumerate((("a", None), ("b", "old"), ("c", "new")))
+    )
+    of_others = "12 of 12 instances have the same id but different images"
+    with pytest.raises(DataError, match=of_others):
+        compare_models([first], [second, third], bootstrap=Bootstrap(10, 0))
+    with pytest.raises(DataError, match=of_others):
+        compute_run_hits(pd.concat([first, second, third]), "sugarcrepe", ["itt"])
+    compute_run_hits(pd.concat([first, second]), "sugarcrepe", ["itt"])
 
 
 def test_a_comparison_says_it_once_and_says_nothing_where_all_is_known(tmp_path: Path) -> None:

@@ -53,6 +53,13 @@ def test_captions_are_ranked_by_their_scores_and_a_tie_is_lost() -> None:
     ]
 
 
+@pytest.mark.parametrize("model", ["text:folder", "blind:length"])
+def test_a_model_that_sees_no_images_is_refused(tmp_path: Path, model: str) -> None:
+    run = RunConfig(model, Compute("cpu", "fp32"), None, str(tmp_path), "inline")
+    with pytest.raises(ConfigError, match="scores texts alone"):
+        list_top_captions(build_task(), [b"0", b"1"], run, top=1)
+
+
 def test_queries_by_caption_are_left_out_and_a_task_without_others_is_an_error(tmp_path: Path) -> None:
     scores = Table([[0.5, 0], [0.6, 0.3], [0, 0.9], [0, 0.1]])
     ranked = rank_captions(build_task(("t2i", "i2t")), lambda texts, pairs: scores, top=1)

@@ -38,10 +38,13 @@ OPTIONAL: Mapping[str, tuple[str, ...]] = {
     "image_id": ("image_id", "filename", "image"),
     "image": ("image", "filename", "image_id"),
     "negative_image": ("negative_image",),
+    "negative_image_id": ("negative_image",),
     "type": ("type",),
     "subtype": ("subtype",),
     "split": ("split",),
 }
+KEY = OPTIONAL["pair_id"][-1]  # column of the keys of a JSON object of rows; ids in other columns come first
+IF_NAMED = ("split", "negative_image_id")  # columns that rows have only if the data set has them
 IMAGE_COLUMNS = tuple(dict.fromkeys(name for ours in ("image_id", *IMAGES) for name in OPTIONAL[ours]))
 # Python's output for an object that is not text: <PIL.JpegImagePlugin.JpegImageFile image … at 0x7F12>, [[[0 1 …
 _OBJECT = re.compile(r"<.* at 0x[0-9A-Fa-f]+>|\[\[.*|tensor\(.*", re.DOTALL)
@@ -57,13 +60,13 @@ def read_named(path: Path) -> pd.DataFrame:
     """Return the rows of a file with named columns.
 
     The columns of the result are pair_id, image_id, type, subtype, caption, caption2, negative_caption, image
-    and negative_image, and ``split`` if the file has it. Other columns are left out.
+    and negative_image, and those of ``IF_NAMED`` that the file has. Other columns are left out.
 
-    - image_id is the name of the image.
+    - image_id and negative_image_id are the names of the images.
     - image and negative_image are an ``ImageFile`` if the file holds the image itself, else the name of a
       file.
     - A missing caption is empty text. Any other missing value is None.
-    - Without ids, the row's number is its id.
+    - Without ids, a row's id is its key in a JSON object of rows, else its number.
     - Without images, rows whose captions have the same words count as rows of one image.
     - Without types, all rows have type ``all``. If only some rows have no type, they have type ``other``.
 
@@ -98,14 +101,14 @@ def complete_rows(names: Sequence[str], rows: Rows, where: str, cure: str = "") 
         )
     if not rows:
         raise DataError(f"{where} holds no row.")
-    columns: dict[str, list[Any]] = {name: [None] * len(rows) for name in OPTIONAL if name != "split"}
+    columns: dict[str, list[Any]] = {name: [None] * len(rows) for name in OPTIONAL if name not in IF_NAMED}
     columns |= {name: [text or "" for text in _parse_texts(rows, name)] for name in REQUIRED}
     images = {name: _read_images(rows, name, where) for name in IMAGE_COLUMNS if name in names}
     for name, others in OPTIONAL.items():
         for column in (other for other in others if other in names):
             if column not in images:
                 columns[name] = _parse_texts(rows, column)
-            elif name == "image_id":
+            elif name in ("image_id", "negative_image_id"):
                 columns[name] = [image and image.name for image in images[column]]
             else:
                 columns[name] = [image and image.file for image in images[column]]
@@ -118,7 +121,7 @@ def _read_file(path: Path) -> tuple[list[str], Rows]:
     """Return the names of the file's columns, and its rows. Parquet rows hold only the known columns."""
     if path.suffix == ".parquet":
         return _read_parquet(path)
-    rows = list(iter_csv_rows(path)) if path.suffix == ".csv" else read_json_rows(path)
+    rows = list(iter_csv_rows(path)) if path.suffix == ".csv" else read_json_rows(path, KEY)
     if not rows:
         raise DataError(f"{str(path)!r} holds no row.")
     for where, row in rows:

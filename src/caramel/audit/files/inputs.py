@@ -17,7 +17,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.audit.files.columns import MEANS, SUFFIXES, complete_rows, read_named
+from caramel.audit.files.columns import IF_NAMED, MEANS, SUFFIXES, complete_rows, read_named
 from caramel.audit.files.formats import (
     INSTANCES_FORMAT,
     SUGARCREPE_FORMAT,
@@ -60,7 +60,7 @@ NAMED, SUGARCREPE_PP = "columns", "sugarcrepe_pp"
 class AuditRows:
     """The rows and images of a data set to audit.
 
-    The columns of the rows are ``COLUMNS``, and ``split`` if the data set has splits:
+    The columns of the rows are ``COLUMNS``, and those of ``IF_NAMED`` that the data set has:
 
     - pair_id: unique.
     - image_id: name of the positive image.
@@ -68,6 +68,7 @@ class AuditRows:
       rows have one.
     - caption, negative_caption: text, which may be empty.
     - caption2: text or None.
+    - negative_image_id: name of the negative image, whether or not it is available; None if a row has none.
     - image, negative_image: keys of ``images``. None if the data set has no such image or it is not available.
 
     Attributes:
@@ -271,7 +272,7 @@ def _check_rows(rows: pd.DataFrame, where: str) -> pd.DataFrame:
                 f"{where}: column {column!r} has the value {taken[0]!r} among others. This name is reserved for figures "
                 f"over several values. Give it another name."
             )
-    columns = [*COLUMNS, *(["split"] if "split" in rows.columns else [])]
+    columns = [*COLUMNS, *(name for name in IF_NAMED if name in rows.columns)]
     result = rows[columns].reset_index(drop=True).astype(object)
     return result.where(result.notna(), None)
 

@@ -7,6 +7,7 @@ A column is one of these:
   the name used in the releases of BiVLC (``text_score_i0`` …, later ``Ipos_2T`` …), Winoground (``text_score`` …)
   or SugarCrepe (``correct``). An empty verdict means not scored. Verdicts do not show ties.
 - The instance, its image, its subsets or the model.
+- The benchmark, by its name in caramel. Only the rows of the benchmark that is asked for are read.
 
 Other columns are ignored. If a file has scores and verdicts, the scores count, and a verdict that contradicts them
 is an error. A file of BiVLC's detectors holds probabilities instead (``detector_files``).
@@ -28,6 +29,7 @@ from caramel.evaluation.external.detector_files import COLUMNS, compute_detector
 from caramel.evaluation.results.contradictions import check_ranks, check_verdicts
 from caramel.evaluation.results.result_rows import number_or_nan, read_rows
 from caramel.evaluation.results.row_annotations import NAMES, SUBSETS, describe_rows
+from caramel.interfaces.benchmark import Benchmark
 from caramel.io.validators import format_value
 from caramel.schemas.contracts import INT, TEXT
 from caramel.schemas.evaluation import SIMILARITIES
@@ -50,6 +52,7 @@ TRUTH: Mapping[str, float] = {
     **dict.fromkeys(("false", "0", "0.0", "no"), 0.0),
     **dict.fromkeys(("", "nan", "none", "null"), np.nan),
 }
+BENCHMARK = "benchmark"  # column that names the benchmark of a row
 SCORES = tuple(n for n, column in SIMILARITIES.columns.items() if column.null and column.type != TEXT)
 # Names of the score columns in files of caramel 0.1 -> current names.
 FORMER = {former: name for name in SCORES if (former := SIMILARITIES.columns[name].formerly)}
@@ -66,7 +69,7 @@ class InstanceResults(NamedTuple):
     )
 
 
-def read_others(path: Path, metrics: Sequence[str]) -> InstanceResults:
+def read_others(path: Path, benchmark: Benchmark) -> InstanceResults:
     """Read the instances of a file with their outcomes.
 
     - Image: a name, or the image itself, which gets its name from its content. A column of images that holds
@@ -78,24 +81,24 @@ def read_others(path: Path, metrics: Sequence[str]) -> InstanceResults:
 
     Args:
         path: the file.
-        metrics: metrics to compute from scores.
+        benchmark: the benchmark whose rows are read; its metrics are computed from scores.
 
     Raises:
-        DataError: the file is missing or broken, has neither a score nor a verdict, holds an invalid value, or has
-            verdicts in a column of images.
+        DataError: the file is missing or broken, is of other benchmarks, has neither a score nor a verdict, holds an
+            invalid value, or has verdicts in a column of images.
     """
     rows, locations = read_rows(path, is_known)
-    return read_instance_results(rows, metrics, where=repr(str(path)), name=path.stem, locations=locations)
+    return read_instance_results(rows, benchmark, where=repr(str(path)), name=path.stem, locations=locations)
 
 
 def read_instance_results(
-    rows: pd.DataFrame, metrics: Sequence[str], *, where: str, name: str, locations: Sequence[str]
+    rows: pd.DataFrame, benchmark: Benchmark, *, where: str, name: str, locations: Sequence[str]
 ) -> InstanceResults:
     """Return the instances of external rows, as ``read_others`` does.
 
     Args:
-        rows: one row per instance; at least one.
-        metrics: metrics to compute from scores.
+        rows: one row per instance; at least one, numbered from 0.
+        benchmark: as in ``read_others``.
         where: source of the rows, for messages.
         name: name of the model if no column gives it; a SugarCrepe subtype at its end is the subset.
         locations: location of each row, for messages.
@@ -104,6 +107,10 @@ def read_instance_results(
         DataError: as in ``read_others``.
     """
     rows = rows.rename(columns={old: new for old, new in FORMER.items() if new not in rows.columns})
+    if BENCHMARK in rows.columns:
+        rows = select_benchmark(rows, benchmark.name, where)
+        locations = [locations[number] for number in rows.index]
+        rows = rows.reset_index(drop=True)
     if is_detections(list(rows.columns)):
         detector_outcomes, natural = compute_detector_outcomes(rows, locations, where)
         of_instances = rows.iloc[natural].reset_index(drop=True)
@@ -128,7 +135,7 @@ def read_instance_results(
         return InstanceResults(described, verdict_outcomes, notes, answers)
     numbers = pd.DataFrame({column: _read_scores(rows[column], column, locations) for column in scores})
     check_ranks(numbers, where, locations)
-    computed = compute_outcomes(build_frame(SIMILARITIES, numbers), metrics)
+    computed = compute_outcomes(build_frame(SIMILARITIES, numbers), benchmark.metrics)
     if verdicts:
         check_verdicts(computed, _read_verdicts(rows, verdicts, where, locations), where, locations)
     return InstanceResults(described, computed, notes)
@@ -137,7 +144,21 @@ def read_instance_results(
 def is_known(column: str) -> bool:
     """Return whether a column is used; other columns are not read."""
     names = (name for others in NAMES.values() for name in others)
-    return column in (*names, *SUBSETS, *SCORES, *FORMER, *COLUMNS) or _find_metric(column) is not None
+    known = (BENCHMARK, *names, *SUBSETS, *SCORES, *FORMER, *COLUMNS)
+    return column in known or _find_metric(column) is not None
+
+
+def select_benchmark(rows: pd.DataFrame, name: str, where: str) -> pd.DataFrame:
+    """Return the rows of a benchmark, with their index.
+
+    Raises:
+        DataError: there are none.
+    """
+    selected = rows[rows[BENCHMARK] == name]
+    if selected.empty:
+        names = list(dict.fromkeys(rows[BENCHMARK]))
+        raise DataError(f"{where} has no instance of benchmark {name!r}; its benchmarks are {names}.")
+    return selected
 
 
 def _find_metric(column: str) -> str | None:
@@ -183,7 +204,7 @@ def _read_scores(column: pd.Series, name: str, locations: Sequence[str]) -> list
     numbers = []
     for value, where in zip(column, locations, strict=True):
         number = number_or_nan(value)
-        if number is None or number < low or number > high or (whole and number % 1):
+        if number is None or number < low or number > high or (whole and not np.isnan(number) and number % 1):
             expected = "number of candidates" if whole else "finite number"
             raise DataError(f"{where}: {format_value(value)} in column {name!r} is not a {expected}.")
         numbers.append(number)

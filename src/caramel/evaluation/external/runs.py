@@ -11,7 +11,7 @@ from caramel.benchmarks.content import IMAGES_HASH, TEXTS_HASH
 from caramel.benchmarks.metrics import Outcomes, compute_outcomes
 from caramel.errors import DataError, format_items
 from caramel.evaluation.external import answers as released_answers
-from caramel.evaluation.external.rows import InstanceResults, read_others
+from caramel.evaluation.external.rows import InstanceResults, read_others, select_benchmark
 from caramel.evaluation.results.content_match import check_contents, note_unknown_contents
 from caramel.evaluation.results.summary import compute_metrics
 from caramel.interfaces.benchmark import Benchmark
@@ -53,7 +53,7 @@ def compute_file_metrics(
     chosen: list[pd.DataFrame] = []  # answers of other programs, one file per order of the options
     for file in (file for path in paths for file in list_result_files(Path(path))):
         if _is_ours(file, ANSWERS, ANSWERS_FILE):
-            answer_tables.append(_select_benchmark(read_table(ANSWERS, file), benchmark, file))
+            answer_tables.append(_read_benchmark(ANSWERS, file, benchmark))
             ours.append(answer_tables[-1])
         elif (result := read_scores(file, benchmark)).answers is not None:
             chosen.append(result.answers)
@@ -67,6 +67,7 @@ def compute_file_metrics(
         answers, lacking = released_answers.join_answers(chosen, benchmark.name)
         answer_tables.append(answers)
         notes += lacking
+    answer_tables = _join_answer_tables(answer_tables)
     described = [result.rows.assign(benchmark=benchmark.name) for result in scored]
     notes += note_unknown_contents([*described, *answer_tables])
     if select is not None:
@@ -122,8 +123,8 @@ def read_scores(path: str | Path, benchmark: Benchmark) -> InstanceResults:
     """
     path = Path(path)
     if not _is_ours(path, SIMILARITIES, SIMILARITIES_FILE):
-        return read_others(path, benchmark.metrics)
-    rows = _select_benchmark(read_table(SIMILARITIES, path), benchmark, path)
+        return read_others(path, benchmark)
+    rows = _read_benchmark(SIMILARITIES, path, benchmark)
     return InstanceResults(rows[DESCRIBED], compute_outcomes(rows, benchmark.metrics), ())
 
 
@@ -198,15 +199,24 @@ def _is_ours(path: Path, table: Table, name: str) -> bool:
         return table.map_stored_names(file.schema_arrow.names) is not None
 
 
-def _select_benchmark(rows: pd.DataFrame, benchmark: Benchmark, path: Path) -> pd.DataFrame:
-    """Return the rows of the benchmark."""
-    selected = rows[rows["benchmark"] == benchmark.name].reset_index(drop=True)
-    if selected.empty:
-        names = list(dict.fromkeys(rows["benchmark"]))
+def _read_benchmark(table: Table, path: Path, benchmark: Benchmark) -> pd.DataFrame:
+    """Return the rows of the benchmark in one of caramel's tables."""
+    return select_benchmark(read_table(table, path), benchmark.name, repr(str(path))).reset_index(drop=True)
+
+
+def _join_answer_tables(tables: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """Return all answers as one table, so that a model's may be spread over several; none if there are no tables."""
+    if not tables:
+        return []
+    answers = pd.concat(tables, ignore_index=True)
+    twice = answers[answers.duplicated(list(ANSWERS.key))]
+    if len(twice):
+        model, name = twice[["model", "instance_id"]].iloc[0]
         raise DataError(
-            f"{str(path)!r} has no instance of benchmark {benchmark.name!r}; its benchmarks are {names}."
+            f"Answers are given twice ({len(twice)}), such as that of model {model!r} to instance {name!r}. "
+            f"Give each file once."
         )
-    return selected
+    return [answers]
 
 
 def _join_results(scored: Sequence[InstanceResults], model: str) -> tuple[pd.DataFrame, Outcomes]:

@@ -133,7 +133,7 @@ def _build_groups(rows: pd.DataFrame, captions: dict[str, tuple[str, str, str]],
     wrong = [
         name
         for name, texts in zip(complete["instance_id"], complete[TEXTS_HASH], strict=True)
-        if name not in captions or (texts is not None and texts != captions[name][0])
+        if name not in captions or (isinstance(texts, str) and texts != captions[name][0])
     ]
     if wrong:
         raise DataError(

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from caramel.benchmarks.metrics import compute_outcomes
 from caramel.errors import DataError, format_items
-from caramel.evaluation.results.content_match import note_unknown_contents
+from caramel.evaluation.results.content_match import check_contents, note_unknown_contents
 from caramel.evaluation.results.paired_tests import ALPHA, compare_hits
 from caramel.evaluation.results.run_hits import RunHits
 from caramel.evaluation.results.summary import align_rows, build_subset_masks
@@ -282,6 +282,7 @@ def _compute_hits(
     hits = np.stack(
         [compute_outcomes(align_rows(rows, first), benchmark.metrics).hits.to_numpy(float) for rows in parts]
     )
+    check_contents(parts)  # ``align_rows`` compares each with the first, which may not know its content
     return _select_scored(hits, first, name, benchmark)
 
 

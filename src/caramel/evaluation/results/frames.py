@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from caramel.errors import ConfigError, DataError, format_items
-from caramel.evaluation.external.rows import read_instance_results
+from caramel.evaluation.external.rows import read_instance_results, select_benchmark
 from caramel.evaluation.external.runs import compute_model_metrics
 from caramel.evaluation.results.comparison import compare_models
 from caramel.evaluation.results.content_match import note_unknown_contents
@@ -37,7 +37,8 @@ def compute_frame_metrics(frame: pd.DataFrame, name: str | None, *, bootstrap: B
     if set(rows.columns) == set(SIMILARITIES.columns):
         rows = check_similarities(rows)
         if name is not None:
-            rows = _select_benchmark(rows, name)
+            BENCHMARKS.get_target(name)
+            rows = select_benchmark(rows, name, FRAME).reset_index(drop=True)
         metrics = summarise_similarities(
             rows, {n: BENCHMARKS[n] for n in rows["benchmark"].unique()}, bootstrap=bootstrap
         )
@@ -52,7 +53,7 @@ def compute_frame_metrics(frame: pd.DataFrame, name: str | None, *, bootstrap: B
     plain = rows.astype(object)
     of = read_instance_results(
         plain.where(plain.notna(), None),
-        BENCHMARKS[name].metrics,
+        BENCHMARKS[name],
         where=FRAME,
         name="model",
         locations=locations,
@@ -113,13 +114,3 @@ def _select_named_columns(frame: pd.DataFrame) -> pd.DataFrame:
     if frame.empty:
         raise DataError(f"{FRAME} has no rows.")
     return named.reset_index(drop=True)
-
-
-def _select_benchmark(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Return the rows of a benchmark."""
-    BENCHMARKS.get_target(name)
-    selected = rows[rows["benchmark"] == name].reset_index(drop=True)
-    if selected.empty:
-        names = list(dict.fromkeys(rows["benchmark"]))
-        raise DataError(f"{FRAME} has no instance of benchmark {name!r}; its benchmarks are {names}.")
-    return selected

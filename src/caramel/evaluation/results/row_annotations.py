@@ -14,6 +14,7 @@ from caramel.benchmarks.embedded_images import ImageReference, check_no_verdicts
 from caramel.errors import DataError
 from caramel.evaluation.results.contradictions import check_subtype
 from caramel.evaluation.results.summary import MACRO
+from caramel.io.readers import insert_commas
 from caramel.io.validators import format_value, validate_text
 from caramel.schemas.columns import SUBTYPES
 
@@ -161,10 +162,11 @@ def _parse_names(value: Any) -> list[str]:
 
 
 def _parse_list(text: str) -> list[Any]:
-    """Parse a list in JSON syntax, Python syntax or a mixture; a text that only looks like a list is one name."""
+    """Parse a list as JSON, Python or numpy write it, or a mixture; a text that only looks like a list is one name."""
+    commas = insert_commas(text)
     for parse, written in (
         (json.loads, text),
-        (ast.literal_eval, text),
+        (ast.literal_eval, commas),
         (json.loads, text.replace("'", '"')),
     ):
         try:

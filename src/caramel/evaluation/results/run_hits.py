@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.benchmarks.metrics import compute_outcomes
+from caramel.evaluation.results.content_match import check_contents
 from caramel.evaluation.results.summary import align_rows, parse_variant
 from caramel.utils.arrays import Floats
 
@@ -46,7 +47,7 @@ def compute_run_hits(similarities: pd.DataFrame, benchmark: str, metrics: Sequen
     """Return the hits of every model in table ``similarities`` on a benchmark; empty if no model was scored on it.
 
     Raises:
-        DataError: the models did not score the same instances.
+        DataError: the models did not score the same instances, or scored different releases.
     """
     rows = similarities[similarities["benchmark"] == benchmark]
     runs = {str(name): run.reset_index(drop=True) for name, run in rows.groupby("model", sort=False)}
@@ -55,4 +56,5 @@ def compute_run_hits(similarities: pd.DataFrame, benchmark: str, metrics: Sequen
         name: compute_outcomes(align_rows(run, first), metrics).hits.to_numpy(float)
         for name, run in runs.items()
     }
+    check_contents(list(runs.values()))
     return RunHits(benchmark, tuple(metrics), first, hits)

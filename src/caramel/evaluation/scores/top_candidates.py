@@ -11,8 +11,7 @@ from caramel.errors import ConfigError
 from caramel.evaluation.scores.encoding import RunConfig, encode_items
 from caramel.evaluation.scores.item_scores import Encode
 from caramel.interfaces.benchmark import Rankings, Task
-from caramel.interfaces.model import BlindModel
-from caramel.models.specs import open_model
+from caramel.models.specs import get_family, open_model
 
 COLUMNS = ("instance_id", "subsets", "image_id", "caption", "rank", "candidate", "score", "is_true")
 
@@ -32,11 +31,11 @@ def list_top_captions(task: Task, image_keys: Sequence[bytes], run: RunConfig, *
     """
     if not isinstance(task, Rankings) or not (task.rows["direction"] == "i2t").any():
         raise ConfigError("The benchmark does not rank captions for an image. Name one of CREPE's.")
-    model = open_model(run.model, run.compute.device, run.compute.precision)
-    if isinstance(model, BlindModel):
+    if not get_family(run.model).looks_at_images:
         raise ConfigError(
             f"{run.model!r} scores texts alone, so all images would have the same captions first."
         )
+    model = open_model(run.model, run.compute.device, run.compute.precision)
     return rank_captions(
         task, lambda texts, pairs: encode_items(task.images, image_keys, texts, pairs, run, model), top=top
     )
