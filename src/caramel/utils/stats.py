@@ -41,10 +41,32 @@ class SeedSummary(NamedTuple):
     n: int
 
 
+class ClusterTotals(NamedTuple):
+    """Sums and counts of the values of k clusters in m columns, (k, m) each."""
+
+    sums: Floats
+    sizes: Floats
+
+    def count_clusters(self) -> Ints:
+        """Return the number of clusters that hold a value of each column, (m,)."""
+        counts: Ints = (self.sizes > 0).sum(axis=0)
+        return counts
+
+
 def compute_means(values: Floats) -> Floats:
     """Return the mean of each column over its rows that are not NaN; NaN if all are. (n, m) -> (m,)."""
     scored = ~np.isnan(values)
     return _divide_or_nan(np.where(scored, values, 0.0).sum(axis=0), scored.sum(axis=0))
+
+
+def compute_cluster_totals(values: Floats, clusters: Ints) -> ClusterTotals:
+    """Return sums and counts of the values of each cluster, (n, m), (n,) -> (k, m); NaN is left out."""
+    scored = ~np.isnan(values)
+    shape = (int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1])
+    sums, sizes = np.zeros(shape), np.zeros(shape)
+    np.add.at(sums, clusters, np.where(scored, values, 0.0))
+    np.add.at(sizes, clusters, scored)
+    return ClusterTotals(sums, sizes)
 
 
 def bootstrap_means(values: Floats, clusters: Ints, *, resamples: int, seed: int) -> Floats:
@@ -59,13 +81,15 @@ def bootstrap_means(values: Floats, clusters: Ints, *, resamples: int, seed: int
     A sample without any value of a column has NaN there. With fewer than two clusters the spread is unknown,
     and all values are NaN.
     """
-    count = int(clusters.max()) + 1 if len(clusters) else 0
+    return bootstrap_cluster_means(compute_cluster_totals(values, clusters), resamples=resamples, seed=seed)
+
+
+def bootstrap_cluster_means(totals: ClusterTotals, *, resamples: int, seed: int) -> Floats:
+    """Return what ``bootstrap_means`` returns of the values with these totals, (resamples, m)."""
+    sums, sizes = totals
+    count = len(sums)
     if count < 2:
-        return np.full((resamples, values.shape[1]), np.nan)
-    scored = ~np.isnan(values)
-    sums, sizes = np.zeros((count, values.shape[1])), np.zeros((count, values.shape[1]))
-    np.add.at(sums, clusters, np.where(scored, values, 0.0))
-    np.add.at(sizes, clusters, scored)
+        return np.full((resamples, sums.shape[1]), np.nan)
     if count * resamples <= _BLOCK:
         weights = _get_bootstrap_weights(count, resamples, seed)
         return _divide_or_nan(weights @ sums, weights @ sizes)
@@ -98,10 +122,7 @@ def _draw_bootstrap_weights(count: int, resamples: int, seed: int) -> Floats:
 
 def count_clusters(values: Floats, clusters: Ints) -> Ints:
     """Return the number of clusters that hold a value of each column. (n, m), (n,) -> (m,)."""
-    held = np.zeros((int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1]), np.int64)
-    np.add.at(held, clusters, ~np.isnan(values))
-    counts: Ints = (held > 0).sum(axis=0)
-    return counts
+    return compute_cluster_totals(values, clusters).count_clusters()
 
 
 def fraction_intervals(values: Floats, samples: Floats, clusters: Ints) -> tuple[Floats, Floats]:

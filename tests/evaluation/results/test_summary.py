@@ -4,14 +4,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from caramel.benchmarks.metrics import compute_outcomes
+from caramel.benchmarks.metrics import Outcomes, compute_outcomes
 from caramel.benchmarks.readers import instances
+from caramel.evaluation.results import summary as summary_module
 from caramel.evaluation.results.summary import parse_variant, summarise_similarities, summarise_variants
 from caramel.interfaces.benchmark import Benchmark
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS, SIMILARITIES
 from caramel.schemas.io import build_frame
 from caramel.utils.resampling import Bootstrap
+from caramel.utils.stats import compute_cluster_totals
 
 SIZES = {"replace_obj": 30, "swap_att": 12, "add_obj": 18}
 SUBTYPES = np.array([subtype for subtype, n in SIZES.items() for _ in range(n)])
@@ -164,3 +166,29 @@ def test_seeds_are_gathered_by_variant() -> None:
     assert rows.loc[("v", "all", "group"), "seeds"] == 2
     assert rows.loc[("base", "all", "group"), "seeds"] == 1
     assert np.isnan(rows.loc[("base", "all", "group"), "sd"])
+
+
+def test_metrics_are_the_same_to_the_last_bit_however_few_subsets_are_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"image_id": rng.integers(0, 40, 300).astype(str)})
+    rows["subsets"] = [[f"s{k}", f"t{k % 3}"] for k in rng.integers(0, 9, 300)]
+    hits = pd.DataFrame(rng.random((300, 4)), columns=list("abcd")).mask(rng.random((300, 4)) < 0.1)
+    outcomes = Outcomes(hits, hits > 0.9)
+    tables = []
+    for cells, expanded_columns in ((10**9, 52), (300 * 4 * 2, 8), (1, 4)):
+        widths: list[int] = []
+        monkeypatch.setattr(summary_module, "_MOST_CELLS", cells)
+        monkeypatch.setattr(
+            summary_module,
+            "compute_cluster_totals",
+            lambda v, c, widths=widths: widths.append(v.shape[1]) or compute_cluster_totals(v, c),
+        )
+        tables.append(
+            summary_module.compute_metrics(rows, outcomes, lambda name: name[0] == "s", Bootstrap(50, 1))
+        )
+        assert max(widths) == expanded_columns
+        assert sum(widths) == 13 * 4
+    for table in tables[1:]:
+        pd.testing.assert_frame_equal(table, tables[0], check_exact=True)

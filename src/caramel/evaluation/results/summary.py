@@ -21,15 +21,17 @@ from caramel.schemas.io import build_frame
 from caramel.utils.arrays import Floats
 from caramel.utils.resampling import Bootstrap
 from caramel.utils.stats import (
-    bootstrap_means,
+    ClusterTotals,
+    bootstrap_cluster_means,
+    compute_cluster_totals,
     compute_means,
-    count_clusters,
     fraction_intervals,
     summarise_seeds,
 )
 
 BASE = "base"  # name of the model from which the variants are fine-tuned
 MACRO = "macro"
+_MOST_CELLS = 2**22  # values by subset in memory at a time: 32 MB
 VARIANT_COLUMNS = ("variant", "subset", "metric", "mean", "sd", "ci_low", "ci_high", "seeds")
 
 
@@ -79,16 +81,17 @@ def compute_metrics(
         mean_members: members of further means, see ``Benchmark.means``.
     """
     parts, metrics = build_subset_masks(rows), list(instance_outcomes.hits.columns)
-    columns = expand_by_subset(instance_outcomes.hits.to_numpy(float), parts)
-    tied = expand_by_subset(instance_outcomes.ties.to_numpy(float), parts)
-    value, clusters = compute_means(columns), assign_clusters(rows)
-    samples = bootstrap_means(columns, clusters, resamples=bootstrap.n_bootstrap, seed=bootstrap.seed)
+    value, totals = _compute_subset_totals(
+        instance_outcomes.hits.to_numpy(float), parts, assign_clusters(rows)
+    )
+    samples = bootstrap_cluster_means(totals, resamples=bootstrap.n_bootstrap, seed=bootstrap.seed)
     layout = ColumnLayout(tuple(parts), tuple(metrics), macro, mean_members)
     values = layout.append_means(value[None], value)[0]
     low, high = fraction_intervals(
-        values, layout.append_means(samples, value), layout.append_minima(count_clusters(columns, clusters))
+        values, layout.append_means(samples, value), layout.append_minima(totals.count_clusters())
     )
-    n, ties = (~np.isnan(columns)).sum(axis=0), np.nansum(tied, axis=0).astype(int)
+    n, tied = totals.sizes.sum(axis=0).astype(int), instance_outcomes.ties.to_numpy(bool)
+    ties = np.concatenate([tied[mask].sum(axis=0) for mask in parts.values()])
     sizes = np.repeat([int(mask.sum()) for mask in parts.values()], len(metrics))
     return pd.DataFrame(
         {
@@ -200,6 +203,23 @@ def build_subset_masks(rows: pd.DataFrame) -> Mapping[str, npt.NDArray[np.bool_]
 def expand_by_subset(values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]]) -> Floats:
     """Return a copy of the values per subset with NaN outside the subset: (n, m) -> (n, subsets * m)."""
     return np.concatenate([np.where(mask[:, None], values, np.nan) for mask in subsets.values()], axis=1)
+
+
+def _compute_subset_totals(
+    values: Floats, subsets: Mapping[str, npt.NDArray[np.bool_]], clusters: npt.NDArray[np.int64]
+) -> tuple[Floats, ClusterTotals]:
+    """Return means and totals of the columns of ``expand_by_subset``, (subsets * m,) and (k, subsets * m).
+
+    At most about ``_MOST_CELLS`` cells of the columns are in memory at a time.
+    """
+    count = min(len(subsets), -(-values.size * len(subsets) // _MOST_CELLS))
+    means, totals = [], []
+    for names in np.array_split(list(subsets), max(1, count)):
+        columns = expand_by_subset(values, {name: subsets[name] for name in names.tolist()})
+        means.append(compute_means(columns))
+        totals.append(compute_cluster_totals(columns, clusters))
+    sums, sizes = (np.concatenate(parts, axis=1) for parts in zip(*totals, strict=True))
+    return np.concatenate(means), ClusterTotals(sums, sizes)
 
 
 @dataclass(frozen=True)
