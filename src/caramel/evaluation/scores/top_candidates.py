@@ -11,6 +11,7 @@ from caramel.errors import ConfigError
 from caramel.evaluation.scores.encoding import RunConfig, encode_items
 from caramel.evaluation.scores.item_scores import Encode
 from caramel.interfaces.benchmark import Rankings, Task
+from caramel.interfaces.model import BlindModel
 from caramel.models.specs import get_family, open_model
 
 COLUMNS = ("instance_id", "subsets", "image_id", "caption", "rank", "candidate", "score", "is_true")
@@ -36,6 +37,7 @@ def list_top_captions(task: Task, image_keys: Sequence[bytes], run: RunConfig, *
             f"{run.model!r} scores texts alone, so all images would have the same captions first."
         )
     model = open_model(run.model, run.compute.device, run.compute.precision)
+    assert not isinstance(model, BlindModel), "its family sees images"
     return rank_captions(
         task, lambda texts, pairs: encode_items(task.images, image_keys, texts, pairs, run, model), top=top
     )
