@@ -60,6 +60,8 @@ def is_release_of(
     if not all(file.is_file() for file in files) or (out / released).read_bytes() != source.read_bytes():
         return False
     built = read_json(out / OPTIONS)
+    if not isinstance(built, dict) or not {*options, "open"} <= built.keys():
+        return False
     different = [f"another --{name}" for name, value in options.items() if built[name] != value]
     if strict and built["open"]:
         different.append(count_of(built["open"], "open point"))
