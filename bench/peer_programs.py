@@ -95,10 +95,12 @@ def run_caramel(data: Path, model: str, work: Path, batch_size: int, workers: in
     import evaluation
 
     from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
+    from caramel.models.specs import open_model
 
     spec = f"model=open_clip:{model}"
     task = read_sugarcrepe(data, data)
     keys = task.rows["instance_id"].tolist()
+    open_model(spec, "cpu", "fp32")  # it stays loaded: loading does not count for any program
     runs = []
     for _ in range(2):
         with (watch := Stopwatch()):
