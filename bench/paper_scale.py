@@ -158,7 +158,9 @@ def _name_pairs(number: pd.Series) -> pd.Series[str]:
 
 
 def _draw_texts(rows: int, length: int, rng: np.random.Generator) -> pd.Series[str]:
-    words = np.array([f"word{i}" for i in range(5000)])
+    """Return texts of ``length`` words; SugarCrepe's have 11 words and 55.5 characters in the mean, these 10 and 55."""
+    letters = np.array(list("abcdefghijklmnopqrstuvwxyz"))
+    words = np.array(["".join(rng.choice(letters, 2 + number % 6)) for number in range(5000)])
     columns = [pd.Series(words[rng.integers(0, len(words), rows)], dtype="str") for _ in range(length)]
     text = columns[0].str.capitalize()
     for column in columns[1:]:
