@@ -30,7 +30,7 @@ from caramel.benchmarks.metrics import compute_outcomes
 from caramel.config.schema import load_config
 from caramel.config.sections.training import Finetune
 from caramel.evaluation.results.paired_tests import compare_hits
-from caramel.evaluation.results.summary import align_rows
+from caramel.evaluation.results.summary import align_runs
 from caramel.evaluation.score_model import LoadedBenchmark, compute_live_similarities, load_checked_benchmark
 from caramel.evaluation.weight_distance import compute_weight_distance
 from caramel.io.image_store import ImageStore
@@ -83,10 +83,9 @@ def compute_change(a: Sequence[pd.DataFrame], b: Sequence[pd.DataFrame], measure
         measure: of ``MEASURES``.
     """
     metric, subset, parts = MEASURE_SPECS[measure]
-    of_a, of_b = (
-        np.stack([compute_outcomes(align_rows(rows, a[0]), [metric]).hits.to_numpy(float) for rows in side])
-        for side in (a, b)
-    )
+    runs = align_runs([*a, *b])
+    hits = np.stack([compute_outcomes(rows, [metric]).hits.to_numpy(float) for rows in runs])
+    of_a, of_b = hits[: len(a)], hits[len(a) :]
     if len(b) > 1:
         of_a, of_b = of_a - of_b, np.zeros_like(of_b[:1])
     comparison = compare_hits(of_a, of_b, a[0], [metric], parts.__contains__, bootstrap=Bootstrap(1000, 0))

@@ -143,12 +143,12 @@ def _read_texts(path: Path, column: str) -> Iterator[str | None]:
         what = "does not exist" if not path.is_file() else "has an unknown format"
         raise DataError(f"The corpus {str(path)!r} {what}. Known formats: {', '.join(SUFFIXES)}.")
     if path.suffix == ".txt":
-        return _check_some(path, "", (line.strip() for line in iter_lines(path)))
+        return _check_some(path, None, (line.strip() for line in iter_lines(path)))
     rows = iter_json_lines(path) if path.suffix == ".jsonl" else COLUMNAR[path.suffix](path, [column])
     return _check_some(path, column, (read_optional_text(row, column, where) for where, row in rows))
 
 
-def _check_some(path: Path, column: str, texts: Iterator[str | None]) -> Iterator[str | None]:
+def _check_some(path: Path, column: str | None, texts: Iterator[str | None]) -> Iterator[str | None]:
     """Yield the texts, and raise a DataError at their end if all were empty; a file of lines has no column."""
     is_empty = True
     for text in texts:
@@ -157,7 +157,7 @@ def _check_some(path: Path, column: str, texts: Iterator[str | None]) -> Iterato
     if is_empty:
         raise DataError(
             f"The corpus {str(path)!r} holds no text in column {column!r}. Name the column that holds the texts."
-            if column
+            if column is not None
             else f"The corpus {str(path)!r} holds no text. Give a file with one text per line."
         )
 

@@ -13,10 +13,10 @@ from threadpoolctl import threadpool_limits
 
 from caramel.benchmarks.metrics import compute_outcomes
 from caramel.errors import DataError, format_items
-from caramel.evaluation.results.content_match import check_contents, note_unknown_contents
+from caramel.evaluation.results.content_match import note_unknown_contents
 from caramel.evaluation.results.paired_tests import ALPHA, compare_hits
 from caramel.evaluation.results.run_hits import RunHits
-from caramel.evaluation.results.summary import align_rows, build_subset_masks
+from caramel.evaluation.results.summary import align_runs, build_subset_masks
 from caramel.interfaces.benchmark import Benchmark
 from caramel.registry import BENCHMARKS
 from caramel.runtime.ray.sharded_map import map_in_threads
@@ -278,12 +278,10 @@ def _compute_hits(
 ) -> _BenchmarkHits | None:
     """Return the hits on one benchmark; None if no metric was scored by all runs."""
     parts = [rows[rows["benchmark"] == name].reset_index(drop=True) for rows in (*a, *b)]
-    first = parts[0]
     hits = np.stack(
-        [compute_outcomes(align_rows(rows, first), benchmark.metrics).hits.to_numpy(float) for rows in parts]
+        [compute_outcomes(rows, benchmark.metrics).hits.to_numpy(float) for rows in align_runs(parts)]
     )
-    check_contents(parts)  # ``align_rows`` compares each with the first, which may not know its content
-    return _select_scored(hits, first, name, benchmark)
+    return _select_scored(hits, parts[0], name, benchmark)
 
 
 def _select_scored(

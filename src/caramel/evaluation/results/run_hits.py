@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.benchmarks.metrics import compute_outcomes
-from caramel.evaluation.results.content_match import check_contents
-from caramel.evaluation.results.summary import align_rows, parse_variant
+from caramel.evaluation.results.summary import align_runs, parse_variant
 from caramel.utils.arrays import Floats
 
 
@@ -53,8 +52,7 @@ def compute_run_hits(similarities: pd.DataFrame, benchmark: str, metrics: Sequen
     runs = {str(name): run.reset_index(drop=True) for name, run in rows.groupby("model", sort=False)}
     first = next(iter(runs.values()), rows)
     hits = {
-        name: compute_outcomes(align_rows(run, first), metrics).hits.to_numpy(float)
-        for name, run in runs.items()
+        name: compute_outcomes(run, metrics).hits.to_numpy(float)
+        for name, run in zip(runs, align_runs(list(runs.values())), strict=True)
     }
-    check_contents(list(runs.values()))
     return RunHits(benchmark, tuple(metrics), first, hits)

@@ -143,12 +143,18 @@ def summarise_variants(metrics: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=list(VARIANT_COLUMNS))
 
 
-def align_rows(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows in the order of the instances in ``others``.
+def align_runs(runs: Sequence[pd.DataFrame]) -> list[pd.DataFrame]:
+    """Return the rows of each run in the order of the first run's instances.
 
     Raises:
-        DataError: the two hold different instances, or instances with different texts, images or subsets.
+        DataError: two runs hold different instances, or instances with different texts, images or subsets.
     """
+    aligned = [_align_rows(run, runs[0]) for run in runs]
+    check_contents(aligned)  # of all runs together: the first may not know its contents
+    return aligned
+
+
+def _align_rows(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
     ours, theirs = set(rows["instance_id"]), set(others["instance_id"])
     if ours != theirs:
         odd = sorted(ours ^ theirs)
@@ -164,7 +170,6 @@ def align_rows(rows: pd.DataFrame, others: pd.DataFrame) -> pd.DataFrame:
             f"Instances with the same id but different images or subsets: {len(differ)}\n{format_items(differ)}\n"
             f"They are of different releases. Score both models on the same release."
         )
-    check_contents([others, reordered])
     return reordered
 
 

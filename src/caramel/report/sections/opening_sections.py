@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from caramel.benchmarks.metrics import compute_outcomes
-from caramel.evaluation.results.summary import BASE, align_rows, build_subset_masks, parse_variant
+from caramel.evaluation.results.summary import BASE, align_runs, build_subset_masks, parse_variant
 from caramel.report.blocks import (
     Block,
     Cell,
@@ -125,9 +125,8 @@ def _read_runs(data: Path, variant: str) -> dict[str, pd.DataFrame]:
     names = [name for name in by_model if name != BASE and parse_variant(name) == variant]
     if BASE not in by_model or not names:
         raise StageSkipped(f"base and {variant} were not scored on the same instances")
-    return {
-        name: align_rows(by_model[name], by_model[BASE]).set_index("instance_id") for name in (BASE, *names)
-    }
+    runs = align_runs([by_model[name] for name in (BASE, *names)])
+    return {name: run.set_index("instance_id") for name, run in zip((BASE, *names), runs, strict=True)}
 
 
 def _compute_hits(run: pd.DataFrame) -> pd.Series:

@@ -68,23 +68,21 @@ def _compute_accuracy(features: Features) -> float:
     images, image_ids = features.image_features, features.image_ids
     texts, text_ids = features.text_features, features.image_ids
     captioned = len(images)  # images with a caption
-    if features.negative_texts is not None and features.negative_mask is not None:
-        mask = features.negative_mask
-        texts = torch.cat([texts, features.negative_texts[mask]])
-        if features.negative_images is not None and features.negative_image_ids is not None:
-            images = torch.cat([images, features.negative_images[mask]])
-            image_ids = torch.cat([image_ids, features.negative_image_ids[mask]])
-            text_ids = torch.cat([text_ids, features.negative_image_ids[mask]])
-            captioned = len(images)
-        else:
-            text_ids = torch.cat(
-                [text_ids, torch.full_like(text_ids[:1], NO_IMAGE).expand(len(texts) - len(text_ids))]
-            )
-    elif features.negative_images is not None:
-        assert features.negative_mask is not None
+    mask, owners = features.negative_mask, None
+    if features.negative_images is not None:
+        assert mask is not None
         assert features.negative_image_ids is not None
-        images = torch.cat([images, features.negative_images[features.negative_mask]])
-        image_ids = torch.cat([image_ids, features.negative_image_ids[features.negative_mask]])
+        owners = features.negative_image_ids[mask]
+        images = torch.cat([images, features.negative_images[mask]])
+        image_ids = torch.cat([image_ids, owners])
+    if features.negative_texts is not None:
+        assert mask is not None
+        negatives = features.negative_texts[mask]
+        texts = torch.cat([texts, negatives])
+        text_ids = torch.cat(
+            [text_ids, text_ids.new_full((len(negatives),), NO_IMAGE) if owners is None else owners]
+        )
+        captioned = len(images)
     similarity = images @ texts.T
     image_right = (text_ids[similarity.argmax(1)] == image_ids)[:captioned]
     is_owned = text_ids != NO_IMAGE
