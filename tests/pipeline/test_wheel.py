@@ -28,7 +28,7 @@ ones = lambda items: np.ones((len(items), 2))
 loaded = caramel.load_benchmark("zero_shot", sys.argv[2])
 scores = caramel.score((ones, ones), loaded, n_bootstrap=100)
 assert scores.metrics["ties"].max() == len(loaded) == 2
-from caramel.report.paper_table import read_published_rows
+from caramel.report.published_rows import read_published_rows
 print(len(read_published_rows()), "published rows")
 """
 

@@ -10,7 +10,7 @@ import pytest
 
 from caramel.benchmarks.metrics import METRICS, RECALLS
 from caramel.registry import BENCHMARKS, FAMILIES
-from caramel.report.paper_table import PUBLISHED_COLUMNS, read_published_rows
+from caramel.report.published_rows import PUBLISHED_COLUMNS, read_published_rows
 from caramel.report.whole_sets import read_published_sizes
 
 FIVE = ["swap_obj", "swap_att", "replace_obj", "replace_att", "replace_rel"]

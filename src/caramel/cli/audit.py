@@ -246,7 +246,7 @@ def audit_path(
 
 def read_published_accuracy(benchmark: str) -> dict[str, float]:
     """Return the published accuracy in [0, 1] of ``REFERENCE_MODEL`` on a benchmark, by subset."""
-    from caramel.report.paper_table import read_published_rows
+    from caramel.report.published_rows import read_published_rows
 
     rows = read_published_rows()
     matches = rows[

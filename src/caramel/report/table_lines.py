@@ -11,10 +11,9 @@ import pandas as pd
 from caramel.benchmarks.ceilings.ceilings import compute_skill
 from caramel.benchmarks.ceilings.model_classes import MODEL_CLASSES
 from caramel.report.sections.ceiling_section import BOUND_NOTE, list_recall_notes, mark_bound
-from caramel.report.table_styles import TableCell, TableLine
+from caramel.report.table_styles import Column, TableCell, TableLine
 from caramel.utils.rank_sets import compute_rank_bounds, find_published_order, group_ties
 
-Column = tuple[str, str]  # subset, metric
 Values = Mapping[str, Mapping[Column, float]]  # name of a line -> its shares in [0, 1]; missing: no score
 CEILING_NOTE = (
     "Ceiling: the most that any model of a class reaches, at whatever size and training. {classes}."

@@ -13,6 +13,7 @@ import pandas as pd
 from caramel.io.files import format_csv
 
 Style = Literal["markdown", "latex", "csv"]
+Column = tuple[str, str]  # subset, metric
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class TableLine:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table: (subset, metric) of each column, groups of rows separated by rules, and notes."""
+    """A table: its columns, groups of rows separated by rules, and notes."""
 
-    columns: tuple[tuple[str, str], ...]
+    columns: tuple[Column, ...]
     parts: tuple[tuple[TableLine, ...], ...]
     notes: tuple[str, ...]
 

@@ -19,7 +19,7 @@ from caramel.crepe.results.frequencies import (
 from caramel.crepe.results.recalls import select_productivity, summarise_retrieval
 from caramel.crepe.results.write import VERIFIED_TABLES, list_output_names, write_crepe_figures
 from caramel.errors import ConfigError, DataError
-from caramel.report.paper_table import read_published_rows
+from caramel.report.published_rows import read_published_rows
 
 
 def test_all_figures_and_tables_are_made_of_one_folder(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from released import BIVLC, SUGARCREPE, released
 
 from caramel.evaluation.external.runs import compute_file_metrics
 from caramel.registry import BENCHMARKS
-from caramel.report.paper_table import read_published_rows
+from caramel.report.published_rows import read_published_rows
 from caramel.utils.resampling import Bootstrap
 
 DETECTORS = ("src", "Detectors", "results")

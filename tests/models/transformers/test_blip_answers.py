@@ -17,7 +17,7 @@ from caramel.interfaces.model import Matcher
 from caramel.models.specs import get_score_type, hash_content, missing_of, open_model
 from caramel.models.transformers.blip_answers import WORDINGS
 from caramel.models.transformers.generative import QUESTION
-from caramel.report.paper_table import read_published_rows
+from caramel.report.published_rows import read_published_rows
 from caramel.sources.images.judge_specs import list_judge_problems, load_judge
 
 FILES = [picture(seed, size) for seed, size in enumerate([(40, 32), (32, 50), (64, 64)])]

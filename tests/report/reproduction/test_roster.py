@@ -9,7 +9,7 @@ from caramel.evaluation.scores.published_wordings import PUBLISHED_WORDINGS
 from caramel.models.specs import get_score_type, parse_spec
 from caramel.models.transformers.blip_answers import WORDINGS
 from caramel.registry import BENCHMARKS, FAMILIES
-from caramel.report.paper_table import read_published_rows
+from caramel.report.published_rows import read_published_rows
 from caramel.report.reproduction.roster import (
     RosterModel,
     build_slug,

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, model_validator
 
 from caramel.errors import ConfigError, format_items
 from caramel.models.specs import get_score_type
-from caramel.report.paper_table import read_published_rows
+from caramel.report.published_rows import read_published_rows
 from caramel.report.reproduction.checkpoints import read_checkpoints, read_roster
 
 CHECKPOINTS = "{checkpoints}"  # in a spec: the folder of checkpoints that the user downloaded
