@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from caramel.interfaces.scene_graph import Edge, GraphPosition, SceneGraph, Thesaurus
+from caramel.interfaces.scene_graph import Edge, GraphPosition, Node, SceneGraph, Thesaurus
 from caramel.sources.captions.relation_synonyms import get_inverse_relation, is_weaker_relation
 
 Choices = Mapping[int, frozenset[int]]  # node of the caption -> nodes of the image that it may be
@@ -28,15 +28,12 @@ def is_true_of_graph(
             without the relation.
     """
     choices = {
-        i: frozenset(
-            j
-            for j in range(len(image_graph.nodes))
-            if _is_node_match(caption_graph, image_graph, words, negated, i, j)
-        )
-        for i in range(len(caption_graph.nodes))
+        i: _select_matches(i, node, image_graph, words, negated) for i, node in enumerate(caption_graph.nodes)
     }
     inverse_edges = [
-        Edge(e.object, name, e.subject) for e in image_graph.edges if (name := get_inverse_relation(e.name))
+        Edge(e.object, name, e.subject)
+        for e in (image_graph.edges if caption_graph.edges else ())
+        if (name := get_inverse_relation(e.name))
     ]
     related = [
         {(e.subject, e.object) for e in image_graph.edges if words.is_more_general("rel", edge.name, e.name)}
@@ -89,22 +86,20 @@ def is_true_of_graph(
     )
 
 
-def _is_node_match(
-    caption_graph: SceneGraph,
-    image_graph: SceneGraph,
-    words: Thesaurus,
-    negated: GraphPosition | None,
-    i: int,
-    j: int,
-) -> bool:
-    """Return whether an object of the image has the name and the attributes of a node of the caption."""
-    node, other = caption_graph.nodes[i], image_graph.nodes[j]
-    if words.is_more_general("obj", node.name, other.name) == (negated == GraphPosition("obj", i)):
-        return False
-    return all(
-        any(words.is_more_general("att", word, has) for has in other.attributes)
-        != (negated == GraphPosition("att", i, k))
-        for k, word in enumerate(node.attributes)
+def _select_matches(
+    i: int, node: Node, image_graph: SceneGraph, words: Thesaurus, negated: GraphPosition | None
+) -> frozenset[int]:
+    """Return the objects of the image with the name and the attributes of node i of the caption."""
+    has_name = negated != GraphPosition("obj", i)
+    negated_rank = negated.rank if negated is not None and negated[:2] == ("att", i) else None
+    return frozenset(
+        j
+        for j, other in enumerate(image_graph.nodes)
+        if words.is_more_general("obj", node.name, other.name) == has_name
+        and all(
+            any(words.is_more_general("att", word, has) for has in other.attributes) != (k == negated_rank)
+            for k, word in enumerate(node.attributes)
+        )
     )
 
 

@@ -8,6 +8,8 @@ from caramel.errors import ConfigError
 from caramel.interfaces.scene_graph import Atom, AtomType
 from caramel.sources.captions import words
 
+_SAME = {**words.SAME, **words.SAME_ADJECTIVE}
+
 
 class WordListThesaurus:
     """A thesaurus in which words of one group of the lists exclude each other."""
@@ -30,8 +32,7 @@ class WordListThesaurus:
 
     def is_more_general(self, atom_type: AtomType, general: str, special: str) -> bool:
         """Return whether both are the same word of the lists."""
-        same = words.SAME | words.SAME_ADJECTIVE
-        return same.get(general, general) == same.get(special, special)
+        return _SAME.get(general, general) == _SAME.get(special, special)
 
 
 def list_words(target: str, read_atoms: Callable[[], frozenset[Atom]] | None = None) -> WordListThesaurus:
