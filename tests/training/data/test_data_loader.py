@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from PIL import Image
@@ -186,19 +187,33 @@ def test_texts_are_tokenized_some_at_a_time(monkeypatch) -> None:
     assert (found.dtype, asked) == (np.int32, [3, 3, 1])
 
 
-def test_equal_texts_are_tokenized_once_and_have_the_tokens_of_each():
+def test_a_text_of_several_rows_is_tokenized_once_and_each_row_has_its_tokens():
     asked: list[str] = []
 
     def tokenize(texts: list[str]) -> list[list[int]]:
         asked.extend(texts)
         return [[len(text), ord(text[0])] for text in texts]
 
-    texts = pd.Series(["b", "ab", "b", "c", "ab"])
-    table = TokenTable(tokenize, texts)
+    texts, text_of = pd.Series(["b", "ab", "c"]), np.array([0, 1, 0, 2, 1])
+    table = TokenTable(tokenize, texts, text_of)
     assert asked == ["b", "ab", "c"]
     assert len(table) == 5
-    assert table[np.arange(5)].tolist() == tokenize(texts.tolist())
+    assert table[np.arange(5)].tolist() == tokenize(texts[text_of].tolist())
     assert table[np.array([[4, 0], [1, 3]])].shape == (2, 2, 2)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_tokens_are_those_of_the_tokenizer_whatever_the_padding_and_the_last_token_is_held_once(
+    length, monkeypatch
+):
+    monkeypatch.setattr(loader, "TEXTS", 3)
+    rows = np.random.default_rng(1).integers(0, 2, (60, length))
+    rows[::4, 2:] = 7
+    texts = pa.chunked_array([list(map(str, range(40))), list(map(str, range(40, 60)))])
+    table = TokenTable(lambda part: rows[list(map(int, part))], texts)
+    assert table[np.arange(60)].tolist() == rows.tolist()
+    used = [len("".join(map(str, row)).rstrip(str(row[-1]))) + 1 for row in rows if len({*row}) > 1]
+    assert len(table._tokens) == sum(used) + length * (60 - len(used))
 
 
 def test_tokens_take_half_the_memory_where_the_vocabulary_allows_it(monkeypatch):

@@ -128,7 +128,7 @@ def _search_settings(
         )
     select = choose_selection_metric(trials.common["selection_metric"], val_rows)
     for variant in tried:
-        if select_deciding_rows(select, val_rows, METHODS[variant], trials.common["rows"]).empty:
+        if select_deciding_rows(select, val_rows, METHODS[variant]).empty:
             raise ConfigError(
                 f"finetune.search.space.{variant}: settings are selected by {select!r} on val, and no row of the val split "
                 f"has what it needs of method {variant!r}. Remove {variant} from the space, or add such val rows."
