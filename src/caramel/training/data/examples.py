@@ -9,18 +9,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from caramel.errors import DataError, format_items
 from caramel.interfaces.method import Method
-from caramel.schemas.columns import SUBTYPES
-from caramel.schemas.contracts import TEXT
 from caramel.training.data.clic_concat import PairingIndex, extract_first_sentence
-from caramel.training.data.list_columns import LISTS, FlatLists, count_listed, flatten_lists
-from caramel.training.data.loader import ImageDataset, ImageFeatures, RowIds, Stack, Tokens, TokenTable
+from caramel.training.data.list_columns import LISTS, count_listed
+from caramel.training.data.listed_negatives import (
+    build_negative_positions,
+    build_separate_rows,
+    draw_other_rows,
+    list_negatives,
+    number_subtypes,
+)
+from caramel.training.data.loader import ImageDataset, ImageFeatures, RowIds, Stack
 from caramel.training.data.phrase_table import PhraseTable
 from caramel.training.data.row_units import Unit, find_usable_rows, get_needed_list, has_row_per_negative
+from caramel.training.data.tokens import Tokens, TokenTable
 
 if TYPE_CHECKING:
     from caramel.models.open_clip.config import Clip
@@ -171,32 +175,14 @@ def load_examples(
         DataError: the rows lack what the method needs (``check_rows``), or an image is missing.
     """
     check_rows(rows, method, unit)
-    rows, listed = _list_negatives(rows, method, unit)
+    rows, listed = list_negatives(rows, method, unit)
     # Numbers of the pair that each training row and each negative belongs to, and of the negatives' training rows.
     per_negative = has_row_per_negative(method, unit)
     pair_of = listed.row if per_negative else np.arange(len(rows))
     row_of = np.arange(len(listed.row)) if per_negative else listed.row
     if method.pairing == "apart":
-        rows = pd.concat([rows.iloc[pair_of], _build_separate_rows(rows, listed)], ignore_index=True)
+        rows = pd.concat([rows.iloc[pair_of], build_separate_rows(rows, listed)], ignore_index=True)
         pair_of, method = np.arange(len(rows)), replace(method, negatives=0, images=False)
-    size = clip.config["preprocess_cfg"]["size"]
-    shape = (size[0], size[1]) if isinstance(size, list) else (size, size)
-
-    def build_images(names: pd.Series[str], pair_of: RowIds) -> ImageDataset:
-        numbers, different = pd.factorize(names)
-        known = np.array([name in images for name in different], dtype=np.bool_)[numbers]
-        _check_all_valid(
-            rows,
-            known,
-            "name an image that is not in the images table",
-            "Run `dvc repro` to rebuild the set",
-            pair_of,
-        )
-        return ImageDataset(images, names, clip.to_pixels, shape)
-
-    def encode_texts(texts: pd.Series[str] | pa.ChunkedArray, text_of: RowIds | None = None) -> TokenTable:
-        return TokenTable(clip.tokenize, texts, text_of)
-
     captions = rows["caption"].map(extract_first_sentence) if method.joins else rows["caption"]
     image_names = rows["image_id"].iloc[pair_of]
     negative_images = listed.values.column("negative_image_ids").to_pandas() if method.images else None
@@ -204,32 +190,32 @@ def load_examples(
     examples = Examples(
         method,
         rows["pair_id"].iloc[pair_of].array,
-        build_images(image_names, pair_of),
+        _build_images(clip, images, rows, image_names, pair_of),
         image_ids[: len(pair_of)],
-        encode_texts(captions, pair_of),
-        joined=PairingIndex.from_sentences(captions.to_numpy(object)[pair_of], image_ids)
+        TokenTable(clip.tokenize, captions, pair_of),
+        joined=PairingIndex.from_sentences(captions.to_numpy(object)[pair_of], image_ids[: len(pair_of)])
         if method.joins
         else None,
     )
     if method.negatives:
-        positions = _build_negative_positions(row_of, len(pair_of))
+        positions = build_negative_positions(row_of, len(pair_of))
         texts = listed.values.column("negative_captions")
         negatives = Negatives(
-            encode_texts(texts),
-            _number_subtypes(listed.values.column("subtypes")),
-            positions[_draw_other_rows(len(pair_of), seed)] if method.pairing == "other" else positions,
-            None if negative_images is None else build_images(negative_images, listed.row),
+            TokenTable(clip.tokenize, texts),
+            number_subtypes(listed.values.column("subtypes")),
+            positions[draw_other_rows(len(pair_of), seed)] if method.pairing == "other" else positions,
+            None
+            if negative_images is None
+            else _build_images(clip, images, rows, negative_images, listed.row),
             image_ids[len(pair_of) :],
         )
         if method.units:
-            units = [
-                method.units(caption, negative)
-                for caption, negative in zip(rows["caption"].iloc[listed.row], texts.to_pylist(), strict=True)
-            ]
-            unit_tokens, foil_tokens = (
-                encode_texts(pd.Series(column)) for column in zip(*units, strict=True)
+            pairs = zip(rows["caption"].iloc[listed.row], texts.to_pylist(), strict=True)
+            changes = [method.units(caption, negative) for caption, negative in pairs]
+            units, foils = (
+                TokenTable(clip.tokenize, pd.Series(phrases)) for phrases in zip(*changes, strict=True)
             )
-            negatives = replace(negatives, units=unit_tokens, foils=foil_tokens)
+            negatives = replace(negatives, units=units, foils=foils)
         examples = replace(examples, negatives=negatives)
     if method.phrases:
         phrases = [method.phrases(caption)[: method.most_phrases] for caption in captions.iloc[pair_of]]
@@ -237,9 +223,22 @@ def load_examples(
         examples = replace(examples, phrases=table)
     if method.paraphrases:
         has = rows["caption2"].notna().to_numpy(bool)[pair_of]
-        paraphrases = encode_texts(rows["caption2"].fillna(""), pair_of)
+        paraphrases = TokenTable(clip.tokenize, rows["caption2"].fillna(""), pair_of)
         examples = replace(examples, paraphrases=paraphrases, paraphrased=has)
     return examples
+
+
+def _build_images(
+    clip: Clip, images: Mapping[str, bytes], rows: pd.DataFrame, names: pd.Series[str], row_of: RowIds
+) -> ImageDataset:
+    """Return the images with n names; ``row_of`` is the number of each one's row, for messages."""
+    size = clip.config["preprocess_cfg"]["size"]
+    numbers, different = pd.factorize(names)
+    known = np.array([name in images for name in different], dtype=np.bool_)[numbers]
+    problem, cure = "name an image that is not in the images table", "Run `dvc repro` to rebuild the set"
+    _check_all_valid(rows, known, problem, cure, row_of)
+    shape = (size[0], size[1]) if isinstance(size, list) else (size, size)
+    return ImageDataset(images, names, clip.to_pixels, shape)
 
 
 def _check_all_valid(
@@ -260,63 +259,3 @@ def _check_all_valid(
     bad = rows[["image_id", "caption"]].iloc[(np.arange(len(rows)) if row_of is None else row_of)[~good]]
     named = [f"{image!r}: {caption!r}" for image, caption in bad.itertuples(index=False)]
     raise DataError(f"{len(bad)} of {len(good)} rows {problem}:\n{format_items(named)}\n{cure}.")
-
-
-def _list_negatives(rows: pd.DataFrame, method: Method, unit: Unit) -> tuple[pd.DataFrame, FlatLists]:
-    """Return the pairs to train on, without their lists, and the negatives that the method may use.
-
-    With unit ``negatives``, pairs without a negative are left out if the method uses negatives.
-    """
-    pairs = rows.drop(columns=LISTS, errors="ignore")
-    if not method.negatives:
-        return pairs, FlatLists(
-            np.empty(0, np.int64), pa.schema([(name, TEXT) for name in LISTS]).empty_table()
-        )
-    row, values = flatten_lists(rows)
-    usable = values.column("negative_captions").is_valid().to_numpy()
-    if method.images:
-        usable = usable & values.column("negative_image_ids").is_valid().to_numpy()
-    if not (method.drawn or has_row_per_negative(method, unit)):
-        before = np.cumsum(usable) - usable  # negatives of this row and of those above
-        first = np.searchsorted(row, row)
-        usable = usable & (before - before[first] < method.negatives)
-    if not usable.all():
-        row, values = row[usable], values.filter(pa.array(usable))
-    if unit == "negatives":
-        has = np.bincount(row, minlength=len(rows)) > 0
-        pairs, row = pairs[has], (np.cumsum(has) - 1)[row]
-    return pairs, FlatLists(row, values)
-
-
-def _build_separate_rows(pairs: pd.DataFrame, negatives: FlatLists) -> pd.DataFrame:
-    """Return a row for each negative, with its image and its caption in place of those of its pair."""
-    return pairs.iloc[negatives.row].assign(
-        image_id=negatives.values.column("negative_image_ids").to_pandas().array,
-        caption=negatives.values.column("negative_captions").to_pandas().array,
-    )
-
-
-def _number_subtypes(subtypes: pa.ChunkedArray) -> RowIds:
-    """Return the index of each subtype in ``SUBTYPES``; -1: unknown."""
-    numbers = pc.index_in(subtypes, value_set=pa.array(SUBTYPES, TEXT)).fill_null(-1)
-    return np.asarray(numbers.to_numpy(), np.int64)
-
-
-def _draw_other_rows(rows: int, seed: int) -> RowIds:
-    """Return another row for each row, no row twice: the next one in a random cycle of all rows."""
-    circle = np.random.default_rng(seed).permutation(rows)
-    others = np.empty(rows, np.int64)
-    others[circle] = np.roll(circle, 1)
-    return others
-
-
-def _build_negative_positions(row_of: RowIds, rows: int) -> RowIds:
-    """Return the positions of each row's negatives, (rows, most), -1 where a row has fewer.
-
-    ``row_of`` is the row of each negative, ascending.
-    """
-    counts = np.bincount(row_of, minlength=rows)
-    within = np.arange(len(row_of)) - np.repeat(np.cumsum(counts) - counts, counts)
-    out = np.full((rows, int(counts.max())), -1, np.int64)
-    out[row_of, within] = np.arange(len(row_of))
-    return out

@@ -83,6 +83,7 @@ def train_variants(
     train_rows, val_rows = split_rows(inputs.rows)
     check_data(variants, train_rows, inputs.base, common["rows"])
     counts = RowCounts.from_rows(train_rows)
+    del train_rows  # the trials, which may run in this process, read it again
     tried = {} if search is None else draw_candidates(search, overrides=overrides, common=common)
     for variant in variants:
         for override in [
