@@ -48,6 +48,12 @@ def said(clip, captions) -> list:
     return clip.tokenize(list(captions)).tolist()
 
 
+def assert_equal_batches(batch, other) -> None:
+    for field in fields(batch)[2:]:
+        own, same = getattr(batch, field.name), getattr(other, field.name)
+        assert own is same or own.equal(same), field.name
+
+
 @pytest.mark.parametrize("name", ["trohn_text", "trohn_img", "degla", "pairs_unpaired"])
 def test_lists_in_arrow_give_the_batch_of_python_lists(name, rows, files, clip) -> None:
     arrow = rows.astype(dict.fromkeys(LISTS, pd.ArrowDtype(TEXTS)))
@@ -55,9 +61,7 @@ def test_lists_in_arrow_give_the_batch_of_python_lists(name, rows, files, clip) 
         assemble_batch(clip, load_examples(clip, table, files, method=METHODS[name]), np.arange(9), 1, 0)
         for table in (rows, arrow)
     )
-    for field in fields(plain)[2:]:
-        own, same = getattr(plain, field.name), getattr(other, field.name)
-        assert own is same or own.equal(same)
+    assert_equal_batches(plain, other)
 
 
 @pytest.mark.parametrize("number", [1, 3, 20])
@@ -94,9 +98,7 @@ def test_a_row_for_each_negative_is_that_of_a_table_with_lists_of_one(name, rows
     batch, same = (assemble_batch(clip, one, numbers, 1, 0) for one in (examples, expected))
     assert examples.names.tolist() == expected.names.tolist()
     assert listed["pair_id"][2] not in examples.names.tolist()
-    for field in fields(batch)[2:]:
-        own, other = getattr(batch, field.name), getattr(same, field.name)
-        assert own is other or own.equal(other), field.name
+    assert_equal_batches(batch, same)
 
 
 @pytest.mark.parametrize("name", ["negclip", "degla"])
@@ -108,9 +110,7 @@ def test_methods_that_use_or_draw_several_negatives_keep_a_pair_together(name, r
     expected = load_examples(clip, listed.drop(2), files, method=METHODS[name])
     assert examples.names.tolist() == expected.names.tolist()
     batch, same = (assemble_batch(clip, one, np.arange(11), 1, 0) for one in (examples, expected))
-    for field in fields(batch)[2:]:
-        own, other = getattr(batch, field.name), getattr(same, field.name)
-        assert own is other or own.equal(other), field.name
+    assert_equal_batches(batch, same)
     with pytest.raises(DataError, match="1 of 12 rows have no negative_captions"):
         load_examples(clip, listed, files, method=METHODS[name])
 
