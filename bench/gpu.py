@@ -41,7 +41,7 @@ from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.models.open_clip.config import Clip
 from caramel.runtime.environment import be_quiet
 from caramel.training.data.examples import Examples
-from caramel.training.data.loader import tokenize_texts
+from caramel.training.data.tokens import tokenize_texts
 from caramel.training.loop import contrastive
 from caramel.training.methods.infonce import METHOD as INFONCE
 from caramel.training.recipes.pretrain import FIXED

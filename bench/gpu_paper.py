@@ -34,7 +34,7 @@ from caramel.registry import METHODS
 from caramel.runtime.environment import be_quiet
 from caramel.training.data.batch import count_rows_per_step
 from caramel.training.data.examples import Examples, Negatives
-from caramel.training.data.loader import tokenize_texts
+from caramel.training.data.tokens import tokenize_texts
 from caramel.training.loop import contrastive
 from caramel.training.loop.loop import build_param_groups
 

@@ -55,13 +55,13 @@ from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
 from caramel.schemas.scores import SCORES
 from caramel.schemas.training import TRAINING
-from caramel.sources.images.assemble import NEGATIVE_COLUMNS, PAIR_COLUMNS, assemble_datasets
+from caramel.sources.images.assemble import PAIR_COLUMNS, assemble_datasets
 from caramel.sources.images.filters import FilterSettings, filter_images
 from caramel.sources.images.judges import build_no_judge
 from caramel.sources.sugarcrepe_images import read_benchmark_pairs
 from caramel.training.data.batch import assemble_batch, draw_step_rows
 from caramel.training.data.examples import load_examples
-from caramel.training.data.row_units import RowCounts, build_method_rows
+from caramel.training.data.row_units import RowCounts
 from caramel.training.variants import split_rows
 from caramel.utils.arrays import find_indices
 
@@ -287,13 +287,12 @@ def run_assemble(folder: Path) -> int:
         return read_table(table, folder / f"{name}.parquet", columns)
 
     assembled = assemble_datasets(
-        read(PAIRS, "pairs", PAIR_COLUMNS), read(NEGATIVES, "negatives", NEGATIVE_COLUMNS),
-        read(PARAPHRASES, "paraphrases"),
+        read(PAIRS, "pairs", PAIR_COLUMNS), folder / "negatives.parquet", read(PARAPHRASES, "paraphrases"),
         read(CHOICES, "choices"), read(IMAGES, "images"), read(IMAGES, "drawn"),
         positives="source", training="all",
     )  # fmt: skip
-    write_table(TRAINING, assembled.training, folder / "training.parquet")
-    return len(assembled.training)
+    write_table_parts(TRAINING, assembled.training, folder / "training.parquet", by="pair_id")
+    return len(read(TRAINING, "training", ["pair_id"]))
 
 
 def run_load(folder: Path) -> int:
@@ -306,10 +305,10 @@ def run_load(folder: Path) -> int:
     method, index = METHODS["trohn_text"], folder / "images.parquet"
     rows, _ = split_rows(folder / "training.parquet")
     count = RowCounts.from_rows(rows).count(method, "negatives")
-    rows = build_method_rows(rows, method, "negatives")
-    examples = load_examples(clip, rows, ImageStore(index, read_table(IMAGES, index)), method=method)
+    images = ImageStore(index, read_table(IMAGES, index))
+    examples = load_examples(clip, rows, images, method=method, unit="negatives")
     batch = assemble_batch(clip, examples, draw_step_rows(examples, 1024, SEED, 0), SEED, 0)
-    assert len(rows) == len(examples) == count
+    assert len(examples) == count
     assert len(batch.texts) == 512
     return count
 

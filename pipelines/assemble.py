@@ -6,11 +6,11 @@ from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.candidates import CHOICES
 from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
-from caramel.schemas.io import read_table, write_table
-from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
+from caramel.schemas.io import read_table, write_table, write_table_parts
+from caramel.schemas.negatives import PARAPHRASES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.training import TRAINING
-from caramel.sources.images.assemble import NEGATIVE_COLUMNS, PAIR_COLUMNS
+from caramel.sources.images.assemble import PAIR_COLUMNS
 from caramel.sources.images.assemble import assemble_datasets as join
 
 OUT = "data/assemble"
@@ -20,7 +20,7 @@ def assemble(config: Config) -> None:
     """Write data/assemble/{instances,instances_source,images,training}.parquet."""
     assembled = join(
         read_table(PAIRS, "data/refine/pairs.parquet", PAIR_COLUMNS),
-        read_table(NEGATIVES, "data/refine/negatives.parquet", NEGATIVE_COLUMNS),
+        "data/refine/negatives.parquet",
         read_table(PARAPHRASES, "data/refine/paraphrases.parquet"),
         read_table(CHOICES, "data/filter_images/choices.parquet"),
         *(
@@ -34,7 +34,7 @@ def assemble(config: Config) -> None:
     if assembled.source_form is not None:
         write_table(INSTANCES, assembled.source_form, f"{OUT}/instances_source.parquet")
     write_table(IMAGES, assembled.images, f"{OUT}/images.parquet")
-    write_table(TRAINING, assembled.training, f"{OUT}/training.parquet")
+    write_table_parts(TRAINING, assembled.training, f"{OUT}/training.parquet", by="pair_id")
 
 
 if __name__ == "__main__":

@@ -147,18 +147,21 @@ def _read_only(
 ) -> pa.Table:
     """Return the columns of those rows of an open file that have one of the values.
 
-    One row group is read at a time.
+    All values of ``by`` are looked up at a time, and one row group of the columns is read at a time.
 
     Args:
         stored: maps each column of the contract to its name in the file.
     """
     columns = [stored[name] for name in wanted]
-    value_set, parts = pa.array(sorted(values), TEXT), [file.schema_arrow.empty_table().select(columns)]
+    names = cast_column(table, by, _read_columns(file, [stored[by]]).column(0), where)
+    has, start = pc.is_in(names, value_set=pa.array(sorted(values), TEXT)), 0
+    del names
+    parts = [file.schema_arrow.empty_table().select(columns)]
     for number in range(file.num_row_groups):
-        group = file.read_row_group(number, columns=list({*columns, stored[by]}))
+        group = file.read_row_group(number, columns=columns, use_threads=False)
         group.validate(full=True)
-        has = pc.is_in(cast_column(table, by, group.column(stored[by]), where), value_set=value_set)
-        parts.append(group.filter(has).select(columns))
+        parts.append(group.filter(has.slice(start, len(group))))
+        start += len(group)
     return pa.concat_tables(parts)
 
 

@@ -19,7 +19,7 @@ from caramel.schemas.io import read_table
 from caramel.schemas.training import TRAINING
 from caramel.training.data.batch import count_rows_per_step
 from caramel.training.data.examples import check_rows
-from caramel.training.data.row_units import RowCounts, Unit, select_usable_rows
+from caramel.training.data.row_units import RowCounts, Unit
 from caramel.utils.typed_settings import build_settings
 
 
@@ -88,7 +88,7 @@ class VariantConfig:
         wise_ft_alphas: weights in [0, 1] of the trained model in mixtures with the base, ascending; empty: no
             mixture.
         keep: which weights are kept: the best on val, or the last.
-        rows: what a row is; see ``row_units.build_method_rows``.
+        rows: what a row is; see ``row_units``.
         selection_metric: what is best on val: Group (or accuracy without negative images), or the accuracy of
             ``batch_accuracy``.
     """
@@ -148,8 +148,10 @@ def list_variant_params(config: VariantConfig) -> dict[str, Any]:
 
 def split_rows(path: str | Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the train and the val rows of a table ``training``, with its lists in Arrow."""
-    table = read_table(TRAINING, path, arrow_lists=True)
-    return table[table["split"] == "train"], table[table["split"] == "val"]
+    train, val = (
+        read_table(TRAINING, path, only=("split", [name]), arrow_lists=True) for name in ("train", "val")
+    )
+    return train, val
 
 
 def check_data(
@@ -161,7 +163,7 @@ def check_data(
         variants: names of methods.
         train_rows: train rows of the table ``training``.
         base: checkpoint folder of the model to train.
-        unit: what a row is; see ``row_units.build_method_rows``.
+        unit: what a row is; see ``row_units``.
 
     Raises:
         DataError: the rows lack what a method needs (``check_rows``).
@@ -169,7 +171,7 @@ def check_data(
     """
     methods = [METHODS[variant] for variant in variants]
     for method in methods:
-        check_rows(train_rows if unit == "pairs" else select_usable_rows(train_rows, method), method)
+        check_rows(train_rows, method, unit)
     tokens = next((method for method in methods if method.parts or method.patches), None)
     if tokens is not None and (why := _explain_missing_parts(Path(base))):
         raise BackendError(

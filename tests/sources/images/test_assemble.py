@@ -1,6 +1,7 @@
 """The tables that are joined must be of one run."""
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pandas as pd
@@ -14,9 +15,19 @@ from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.training import TRAINING
-from caramel.sources.images.assemble import NEGATIVE_COLUMNS, PAIR_COLUMNS, assemble_datasets
+from caramel.sources.images import training_set
+from caramel.sources.images.assemble import PAIR_COLUMNS, assemble_datasets
 
 KIND = {"type": "swap", "subtype": "swap_obj", "negative_caption": "A cat.", "generator": "x"}
+
+
+def assemble(pairs, negatives, *tables, **settings):
+    """Return what is assembled, with the training set as one table."""
+    with TemporaryDirectory() as folder:
+        path = write_table(NEGATIVES, negatives, Path(folder, "negatives.parquet"))
+        assembled = assemble_datasets(pairs, path, *tables, **settings)
+        parts = [*assembled.training] or [build_frame(TRAINING, [])]
+    return assembled._replace(training=pd.concat(parts, ignore_index=True))
 
 
 def joined(positives="drawn", **changes):
@@ -50,7 +61,7 @@ def joined(positives="drawn", **changes):
         name: build_frame(TABLES["images" if "images" in name else name], rows) for name, rows in made.items()
     }
     whole |= {name: change(whole[name]) for name, change in changes.items()}
-    return assemble_datasets(**whole, positives=positives)
+    return assemble(*whole.values(), positives=positives)
 
 
 def test_the_positives_of_the_benchmark_are_drawn_or_those_of_the_source() -> None:
@@ -87,7 +98,10 @@ def test_a_pair_is_trained_on_with_all_its_negatives_those_with_an_image_first()
     assert joined().training.empty
 
 
-def test_the_training_set_of_all_pairs_has_the_bytes_of_one_that_is_joined_row_by_row(tmp_path: Path) -> None:
+def test_the_training_set_of_all_pairs_has_the_bytes_of_one_that_is_joined_row_by_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(training_set, "GROUP", 7)
     rng = np.random.default_rng(3)
     pairs = build_frame(
         PAIRS,
@@ -110,8 +124,8 @@ def test_the_training_set_of_all_pairs_has_the_bytes_of_one_that_is_joined_row_b
     choices = build_frame(
         CHOICES, [{"negative_id": n, "candidate": 0, "image_id": f"c{n}", "chosen_by": "x"} for n in chosen]
     )
-    assembled = assemble_datasets(
-        pairs[PAIR_COLUMNS], negatives[NEGATIVE_COLUMNS], build_frame(PARAPHRASES, []), choices,
+    assembled = assemble(
+        pairs[PAIR_COLUMNS], negatives, build_frame(PARAPHRASES, []), choices,
         indexed(f"i{n}" for n in range(12)), indexed(f"c{n}" for n in chosen),
         positives="source", training="all",
     )  # fmt: skip

@@ -16,7 +16,7 @@ from PIL import Image
 
 from caramel.errors import DataError, ResourceError
 from caramel.training.data import loader
-from caramel.training.data.loader import ImageDataset, Loader, TokenTable, draw_batch_rows, tokenize_texts
+from caramel.training.data.loader import ImageDataset, Loader, draw_batch_rows
 
 SIDE = 8
 
@@ -171,41 +171,3 @@ def test_the_processes_end_with_the_block() -> None:
         os.kill(process, 0)
     with pytest.raises(ProcessLookupError):
         os.kill(process, 0)
-
-
-def test_texts_are_tokenized_some_at_a_time(monkeypatch) -> None:
-    monkeypatch.setattr(loader, "TEXTS", 3)
-    asked: list[int] = []
-
-    def tokenize(texts: list[str]) -> torch.Tensor:
-        asked.append(len(texts))
-        return torch.tensor([[len(text), 49407] for text in texts])
-
-    found = tokenize_texts(tokenize, ["", "a", "bb", "ccc", "dddd", "eeeee", "ffffff"])
-    assert found.tolist() == [[n, 49407] for n in range(7)]
-    assert (found.dtype, asked) == (np.int32, [3, 3, 1])
-
-
-def test_equal_texts_are_tokenized_once_and_have_the_tokens_of_each():
-    asked: list[str] = []
-
-    def tokenize(texts: list[str]) -> list[list[int]]:
-        asked.extend(texts)
-        return [[len(text), ord(text[0])] for text in texts]
-
-    texts = pd.Series(["b", "ab", "b", "c", "ab"])
-    table = TokenTable(tokenize, texts)
-    assert asked == ["b", "ab", "c"]
-    assert len(table) == 5
-    assert table[np.arange(5)].tolist() == tokenize(texts.tolist())
-    assert table[np.array([[4, 0], [1, 3]])].shape == (2, 2, 2)
-
-
-def test_tokens_take_half_the_memory_where_the_vocabulary_allows_it(monkeypatch):
-    monkeypatch.setattr(loader, "TEXTS", 2)
-    for largest, size in ((65_535, 2), (65_536, 4), (256_000, 4)):
-        numbers = [0, 65_535, 1, largest, 7]
-        table = TokenTable(lambda texts: [[int(text), 3] for text in texts], pd.Series(map(str, numbers)))
-        assert table._tokens.itemsize == size
-        found = table[np.arange(5)]
-        assert (found.dtype, found.tolist()) == (np.int32, [[number, 3] for number in numbers])

@@ -18,6 +18,7 @@ from caramel.training.data.caption_phrases import find_changed_phrases, find_nou
 from caramel.training.data.examples import load_examples
 from caramel.training.data.hard_batch_mining import find_nearest_rows
 from caramel.training.data.list_columns import LISTS
+from caramel.training.data.row_units import get_needed_list
 from caramel.training.loop.forward import encode_batch
 from caramel.training.variants import Schedule, resolve_steps
 
@@ -47,6 +48,12 @@ def said(clip, captions) -> list:
     return clip.tokenize(list(captions)).tolist()
 
 
+def assert_equal_batches(batch, other) -> None:
+    for field in fields(batch)[2:]:
+        own, same = getattr(batch, field.name), getattr(other, field.name)
+        assert own is same or own.equal(same), field.name
+
+
 @pytest.mark.parametrize("name", ["trohn_text", "trohn_img", "degla", "pairs_unpaired"])
 def test_lists_in_arrow_give_the_batch_of_python_lists(name, rows, files, clip) -> None:
     arrow = rows.astype(dict.fromkeys(LISTS, pd.ArrowDtype(TEXTS)))
@@ -54,9 +61,7 @@ def test_lists_in_arrow_give_the_batch_of_python_lists(name, rows, files, clip) 
         assemble_batch(clip, load_examples(clip, table, files, method=METHODS[name]), np.arange(9), 1, 0)
         for table in (rows, arrow)
     )
-    for field in fields(plain)[2:]:
-        own, same = getattr(plain, field.name), getattr(other, field.name)
-        assert own is same or own.equal(same)
+    assert_equal_batches(plain, other)
 
 
 @pytest.mark.parametrize("number", [1, 3, 20])
@@ -75,6 +80,39 @@ def test_a_row_has_its_own_negatives_and_no_more_than_there_are(number, rows, ta
         assert found.negative_texts[place, :has].tolist() == said(clip, captions[:has])
         assert [SUBTYPES[kind] for kind in found.negative_types[place, :has]] == kinds[:has]
         assert found.texts[place].tolist() == said(clip, [rows["caption"][row]])[0]
+
+
+@pytest.mark.parametrize("name", ["trohn_text", "trohn_img", "shuffled", "pairs_unpaired", "two_captions"])
+def test_a_row_for_each_negative_is_that_of_a_table_with_lists_of_one(name, rows, files, clip) -> None:
+    method, listed = METHODS[name], rows.assign(**{column: rows[column].map(list) for column in LISTS})
+    for column in LISTS:
+        listed[column][2].clear()  # a pair without a negative
+    listed["negative_image_ids"][3][1] = listed["negative_image_ids"][0][0]
+    single = listed.explode(LISTS).dropna(subset=get_needed_list(method)).reset_index(drop=True)
+    single = single.assign(**{column: [[value] for value in single[column]] for column in LISTS})
+    examples, expected = (
+        load_examples(clip, table, files, method=method, unit=unit, seed=3)
+        for table, unit in ((listed, "negatives"), (single, "pairs"))
+    )
+    numbers = np.arange(len(expected))
+    batch, same = (assemble_batch(clip, one, numbers, 1, 0) for one in (examples, expected))
+    assert examples.names.tolist() == expected.names.tolist()
+    assert listed["pair_id"][2] not in examples.names.tolist()
+    assert_equal_batches(batch, same)
+
+
+@pytest.mark.parametrize("name", ["negclip", "degla"])
+def test_methods_that_use_or_draw_several_negatives_keep_a_pair_together(name, rows, files, clip) -> None:
+    listed = rows.assign(**{column: rows[column].map(list) for column in LISTS})
+    for column in LISTS:
+        listed[column][2].clear()
+    examples = load_examples(clip, listed, files, method=METHODS[name], unit="negatives")
+    expected = load_examples(clip, listed.drop(2), files, method=METHODS[name])
+    assert examples.names.tolist() == expected.names.tolist()
+    batch, same = (assemble_batch(clip, one, np.arange(11), 1, 0) for one in (examples, expected))
+    assert_equal_batches(batch, same)
+    with pytest.raises(DataError, match="1 of 12 rows have no negative_captions"):
+        load_examples(clip, listed, files, method=METHODS[name])
 
 
 def test_negatives_are_drawn_anew_at_each_visit_where_the_method_says_so(rows, taken) -> None:

@@ -5,13 +5,7 @@ import pandas as pd
 import pytest
 
 from caramel.schemas.contracts import TEXTS
-from caramel.training.data.list_columns import (
-    LISTS,
-    build_lists_of_one,
-    count_listed,
-    count_present,
-    flatten_lists,
-)
+from caramel.training.data.list_columns import LISTS, count_listed, count_present, flatten_lists
 
 PLAIN = pd.DataFrame(
     {
@@ -22,11 +16,13 @@ PLAIN = pd.DataFrame(
 )
 
 
-@pytest.fixture(params=["Python", "Arrow", "filtered Arrow"])
+@pytest.fixture(params=["Python", "Arrow", "filtered Arrow", "Arrow in chunks"])
 def rows(request):
     if request.param == "Python":
         return PLAIN
     arrow = PLAIN.astype(dict.fromkeys(LISTS, pd.ArrowDtype(TEXTS)))
+    if request.param == "Arrow in chunks":
+        return pd.concat([arrow[:1], arrow[1:]])
     return arrow if request.param == "Arrow" else pd.concat([arrow, arrow])[[True] * 4 + [False] * 4]
 
 
@@ -43,10 +39,3 @@ def test_all_values_come_with_the_number_of_their_row(rows):
         "negative_image_ids": ["i", None, None],
         "subtypes": ["swap_obj", "add_att", "add_obj"],
     }
-
-
-def test_each_value_becomes_a_list_of_its_own(rows):
-    single = build_lists_of_one(flatten_lists(rows).values)
-    assert single["negative_image_ids"].tolist() == [["i"], [None], [None]]
-    assert flatten_lists(single).values.equals(flatten_lists(rows).values)
-    assert flatten_lists(single).row.tolist() == [0, 1, 2]

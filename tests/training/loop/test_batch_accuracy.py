@@ -10,7 +10,8 @@ from caramel.io.image_codec import decode_image
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training.data.examples import load_examples
-from caramel.training.data.row_units import build_method_rows
+from caramel.training.data.list_columns import LISTS
+from caramel.training.data.row_units import get_needed_list
 from caramel.training.loop import batch_accuracy
 from caramel.training.loop.batch_accuracy import compute_batch_accuracy
 
@@ -60,8 +61,11 @@ def test_it_is_the_mean_over_batches_of_both_directions(
     name: str, rows: Any, files: dict[str, bytes], clip_folder: Path
 ) -> None:
     clip, method = load_checkpoint(clip_folder), METHODS[name]
-    table = build_method_rows(rows, method, "negatives").head(10)
-    examples = load_examples(clip, table, files, method=method)
+    table = rows.head(10)
+    examples = load_examples(clip, table, files, method=method, unit="negatives")
+    if method.negatives:
+        table = table.explode(LISTS).dropna(subset=get_needed_list(method))
+        table = table.assign(**{column: [[value] for value in table[column]] for column in LISTS})
     captions = 8  # of a step: 8 rows without negatives, 4 with one each
     size = captions // (1 + method.negatives)
     found = compute_batch_accuracy(clip, examples, captions, "cpu", "fp32")

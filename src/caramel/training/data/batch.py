@@ -13,7 +13,8 @@ from caramel.interfaces.method import Method
 from caramel.models.open_clip.text_padding import count_needed_columns
 from caramel.training.data.clic_concat import draw_pairs, join_image_halves, join_texts
 from caramel.training.data.examples import Examples
-from caramel.training.data.loader import ImageDataset, RowIds, draw_batch_rows, tokenize_texts
+from caramel.training.data.loader import ImageDataset, RowIds, draw_batch_rows
+from caramel.training.data.tokens import tokenize_texts
 
 if TYPE_CHECKING:
     import torch

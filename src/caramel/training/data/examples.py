@@ -9,16 +9,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 
 from caramel.errors import DataError, format_items
 from caramel.interfaces.method import Method
-from caramel.schemas.columns import SUBTYPES
 from caramel.training.data.clic_concat import PairingIndex, extract_first_sentence
-from caramel.training.data.list_columns import LISTS, count_listed, count_present, flatten_lists
-from caramel.training.data.loader import ImageDataset, ImageFeatures, RowIds, Stack, Tokens, TokenTable
+from caramel.training.data.list_columns import LISTS, count_listed
+from caramel.training.data.listed_negatives import (
+    build_negative_positions,
+    build_separate_rows,
+    draw_other_rows,
+    list_negatives,
+    number_subtypes,
+)
+from caramel.training.data.loader import ImageDataset, ImageFeatures, RowIds, Stack
 from caramel.training.data.phrase_table import PhraseTable
-from caramel.utils.arrays import find_indices
+from caramel.training.data.row_units import Unit, find_usable_rows, get_needed_list, has_row_per_negative
+from caramel.training.data.tokens import Tokens, TokenTable
 
 if TYPE_CHECKING:
     from caramel.models.open_clip.config import Clip
@@ -102,18 +108,17 @@ def encode_examples(examples: Examples, encode: Callable[[Stack], npt.NDArray[np
     return replace(examples, images=encode_dataset(examples.images), negatives=negatives)
 
 
-def check_rows(rows: pd.DataFrame, method: Method) -> None:
-    """Raise a DataError if training rows lack what a method needs.
+def check_rows(rows: pd.DataFrame, method: Method, unit: Unit = "pairs") -> None:
+    """Raise a DataError if the rows of a ``training`` table lack what a method needs.
 
-    - Each row must have a negative if the method uses negatives, with an image if it uses their images. Fewer
-      negatives than the method uses are no error.
+    - With unit ``pairs``, each row must have a negative if the method uses negatives, with an image if it uses their
+      images. Fewer negatives than the method uses are no error. With unit ``negatives``, rows without one do not count.
     - At least one row must have a paraphrase if the method uses paraphrases.
     - The rows must show at least two images if the method joins rows.
     - At least one caption must have a phrase if the method uses phrases.
     """
-    if rows.empty:
-        raise DataError("There is no row to train on: no pair of the train split was kept.")
     cure = f"Remove {method.name!r} from finetune.variants, or add the missing data"
+    has = find_usable_rows(rows, method)
     if method.negatives:
         first, *others = (count_listed(rows, name) for name in LISTS)
         equal = np.logical_and.reduce([first == other for other in others])
@@ -123,9 +128,12 @@ def check_rows(rows: pd.DataFrame, method: Method) -> None:
             f"have lists of different lengths in {', '.join(LISTS)}",
             "Make the lists equally long, with empty entries where a value is missing",
         )
-        column = "negative_image_ids" if method.images else "negative_captions"
-        has = count_present(rows, column) > 0
-        _check_all_valid(rows, has, f"have no {column}, which method {method.name!r} trains on", cure)
+        column = get_needed_list(method)
+        if unit == "pairs":
+            _check_all_valid(rows, has, f"have no {column}, which method {method.name!r} trains on", cure)
+    rows = rows.drop(columns=LISTS, errors="ignore")[has]
+    if rows.empty:
+        raise DataError("There is no row to train on: no pair of the train split was kept.")
     if method.joins and rows["image_id"].nunique() == 1:
         raise DataError(
             f"All rows show one image, and method {method.name!r} joins two images. "
@@ -145,85 +153,92 @@ def check_rows(rows: pd.DataFrame, method: Method) -> None:
 
 
 def load_examples(
-    clip: Clip, rows: pd.DataFrame, images: Mapping[str, bytes], *, method: Method, seed: int = 0
+    clip: Clip,
+    rows: pd.DataFrame,
+    images: Mapping[str, bytes],
+    *,
+    method: Method,
+    unit: Unit = "pairs",
+    seed: int = 0,
 ) -> Examples:
-    """Return the rows of a ``training`` table with their tokens; images are decoded only if the set is small.
+    """Return the rows that a method trains on, with their tokens; images are decoded only if the set is small.
 
     Args:
         clip: model whose tokenizer and preprocessing are used.
         rows: table ``training``, or ``pairs``, which has no negatives.
         images: encoded files by image_id.
         method: method of the training or validation; it determines which negatives are used.
+        unit: what a row is; see ``row_units``.
         seed: seed for drawing the other row, if a row takes the negatives of another row.
 
     Raises:
         DataError: the rows lack what the method needs (``check_rows``), or an image is missing.
     """
-    check_rows(rows, method)
+    check_rows(rows, method, unit)
+    rows, listed = list_negatives(rows, method, unit)
+    # Numbers of the pair that each training row and each negative belongs to, and of the negatives' training rows.
+    per_negative = has_row_per_negative(method, unit)
+    pair_of = listed.row if per_negative else np.arange(len(rows))
+    row_of = np.arange(len(listed.row)) if per_negative else listed.row
     if method.pairing == "apart":
-        rows, method = _append_negatives(rows, method), replace(method, negatives=0, images=False)
-    size = clip.config["preprocess_cfg"]["size"]
-    shape = (size[0], size[1]) if isinstance(size, list) else (size, size)
-
-    def build_images(names: pd.Series[str], row_of: RowIds) -> ImageDataset:
-        numbers, different = pd.factorize(names)
-        known = np.array([name in images for name in different], dtype=np.bool_)[numbers]
-        _check_all_valid(
-            rows,
-            known,
-            "name an image that is not in the images table",
-            "Run `dvc repro` to rebuild the set",
-            row_of,
-        )
-        return ImageDataset(images, names, clip.to_pixels, shape)
-
-    def encode_texts(texts: pd.Series[str]) -> TokenTable:
-        return TokenTable(clip.tokenize, texts)
-
+        rows = pd.concat([rows.iloc[pair_of], build_separate_rows(rows, listed)], ignore_index=True)
+        pair_of, method = np.arange(len(rows)), replace(method, negatives=0, images=False)
     captions = rows["caption"].map(extract_first_sentence) if method.joins else rows["caption"]
-    further = _list_negatives(rows, method) if method.negatives else rows.iloc[:0]
-    shown_images = [rows["image_id"], *([further["negative_image_ids"]] if method.images else [])]
-    image_ids = pd.factorize(pd.concat(shown_images))[0].astype(np.int64)
+    image_names = rows["image_id"].iloc[pair_of]
+    negative_images = listed.values.column("negative_image_ids").to_pandas() if method.images else None
+    image_ids = pd.factorize(pd.concat([image_names, negative_images]))[0].astype(np.int64)
     examples = Examples(
         method,
-        rows["pair_id"].array,
-        build_images(rows["image_id"], np.arange(len(rows))),
-        image_ids[: len(rows)],
-        encode_texts(captions),
-        joined=PairingIndex.from_sentences(captions.to_numpy(object), image_ids[: len(rows)])
+        rows["pair_id"].iloc[pair_of].array,
+        _build_images(clip, images, rows, image_names, pair_of),
+        image_ids[: len(pair_of)],
+        TokenTable(clip.tokenize, captions, pair_of),
+        joined=PairingIndex.from_sentences(captions.to_numpy(object)[pair_of], image_ids[: len(pair_of)])
         if method.joins
         else None,
     )
     if method.negatives:
-        row_of = further["row"].to_numpy(np.int64)
-        positions = _build_negative_positions(row_of, len(rows))
+        positions = build_negative_positions(row_of, len(pair_of))
+        texts = listed.values.column("negative_captions")
         negatives = Negatives(
-            encode_texts(further["negative_captions"]),
-            find_indices(further["subtypes"], pd.Series(SUBTYPES)),
-            positions[_draw_other_rows(len(rows), seed)] if method.pairing == "other" else positions,
-            build_images(further["negative_image_ids"], row_of) if method.images else None,
-            image_ids[len(rows) :],
+            TokenTable(clip.tokenize, texts),
+            number_subtypes(listed.values.column("subtypes")),
+            positions[draw_other_rows(len(pair_of), seed)] if method.pairing == "other" else positions,
+            None
+            if negative_images is None
+            else _build_images(clip, images, rows, negative_images, listed.row),
+            image_ids[len(pair_of) :],
         )
         if method.units:
-            units = [
-                method.units(caption, negative)
-                for caption, negative in zip(
-                    rows["caption"].iloc[row_of], further["negative_captions"], strict=True
-                )
-            ]
-            unit_tokens, foil_tokens = (
-                encode_texts(pd.Series(column)) for column in zip(*units, strict=True)
+            pairs = zip(rows["caption"].iloc[listed.row], texts.to_pylist(), strict=True)
+            changes = [method.units(caption, negative) for caption, negative in pairs]
+            units, foils = (
+                TokenTable(clip.tokenize, pd.Series(phrases)) for phrases in zip(*changes, strict=True)
             )
-            negatives = replace(negatives, units=unit_tokens, foils=foil_tokens)
+            negatives = replace(negatives, units=units, foils=foils)
         examples = replace(examples, negatives=negatives)
     if method.phrases:
-        phrases = [method.phrases(caption)[: method.most_phrases] for caption in captions]
+        phrases = [method.phrases(caption)[: method.most_phrases] for caption in captions.iloc[pair_of]]
         table = PhraseTable.from_phrases(phrases, method.most_phrases, clip.tokenize)
         examples = replace(examples, phrases=table)
     if method.paraphrases:
-        has = rows["caption2"].notna().to_numpy(bool)
-        examples = replace(examples, paraphrases=encode_texts(rows["caption2"].fillna("")), paraphrased=has)
+        has = rows["caption2"].notna().to_numpy(bool)[pair_of]
+        paraphrases = TokenTable(clip.tokenize, rows["caption2"].fillna(""), pair_of)
+        examples = replace(examples, paraphrases=paraphrases, paraphrased=has)
     return examples
+
+
+def _build_images(
+    clip: Clip, images: Mapping[str, bytes], rows: pd.DataFrame, names: pd.Series[str], row_of: RowIds
+) -> ImageDataset:
+    """Return the images with n names; ``row_of`` is the number of each one's row, for messages."""
+    size = clip.config["preprocess_cfg"]["size"]
+    numbers, different = pd.factorize(names)
+    known = np.array([name in images for name in different], dtype=np.bool_)[numbers]
+    problem, cure = "name an image that is not in the images table", "Run `dvc repro` to rebuild the set"
+    _check_all_valid(rows, known, problem, cure, row_of)
+    shape = (size[0], size[1]) if isinstance(size, list) else (size, size)
+    return ImageDataset(images, names, clip.to_pixels, shape)
 
 
 def _check_all_valid(
@@ -244,46 +259,3 @@ def _check_all_valid(
     bad = rows[["image_id", "caption"]].iloc[(np.arange(len(rows)) if row_of is None else row_of)[~good]]
     named = [f"{image!r}: {caption!r}" for image, caption in bad.itertuples(index=False)]
     raise DataError(f"{len(bad)} of {len(good)} rows {problem}:\n{format_items(named)}\n{cure}.")
-
-
-def _list_negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
-    """Return one row for each negative that the method may use: ``LISTS``, and in ``row`` its row's number."""
-    row, values = flatten_lists(rows)
-    usable = values.column("negative_captions").is_valid().to_numpy()
-    if method.images:
-        usable = usable & values.column("negative_image_ids").is_valid().to_numpy()
-    index = np.flatnonzero(usable)
-    if not method.drawn:
-        within = np.arange(len(index)) - np.searchsorted(row[index], row[index])
-        index = index[within < method.negatives]
-    negatives: pd.DataFrame = values.take(pa.array(index)).to_pandas()
-    return negatives.assign(row=row[index])
-
-
-def _append_negatives(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
-    """Return the rows, followed by the negatives that the method may use as separate rows."""
-    negatives = _list_negatives(rows, method)
-    separate = rows.iloc[negatives["row"]].assign(
-        image_id=negatives["negative_image_ids"].array, caption=negatives["negative_captions"].array
-    )
-    return pd.concat([rows, separate], ignore_index=True)
-
-
-def _draw_other_rows(rows: int, seed: int) -> RowIds:
-    """Return another row for each row, no row twice: the next one in a random cycle of all rows."""
-    circle = np.random.default_rng(seed).permutation(rows)
-    others = np.empty(rows, np.int64)
-    others[circle] = np.roll(circle, 1)
-    return others
-
-
-def _build_negative_positions(row_of: RowIds, rows: int) -> RowIds:
-    """Return the positions of each row's negatives, (rows, most), -1 where a row has fewer.
-
-    ``row_of`` is the row of each negative, ascending.
-    """
-    counts = np.bincount(row_of, minlength=rows)
-    within = np.arange(len(row_of)) - np.repeat(np.cumsum(counts) - counts, counts)
-    out = np.full((rows, int(counts.max())), -1, np.int64)
-    out[row_of, within] = np.arange(len(row_of))
-    return out

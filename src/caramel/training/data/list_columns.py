@@ -35,14 +35,7 @@ def flatten_lists(rows: pd.DataFrame) -> FlatLists:
     """Return the values of the columns ``LISTS``, whose lists must be equally long in each row."""
     lists = [_get_lists(rows, name) for name in LISTS]
     row = pc.list_parent_indices(lists[0]).to_numpy().astype(np.int64)
-    return FlatLists(row, pa.table([values.flatten() for values in lists], LISTS))
-
-
-def build_lists_of_one(values: pa.Table) -> pd.DataFrame:
-    """Return each row of ``values`` as lists of one value, in Arrow, with the columns ``LISTS``."""
-    offsets = pa.array(np.arange(len(values) + 1, dtype=np.int32))
-    lists = {name: pa.ListArray.from_arrays(offsets, values.column(name).combine_chunks()) for name in LISTS}
-    return pd.DataFrame({name: pd.Series(array, dtype=pd.ArrowDtype(TEXTS)) for name, array in lists.items()})
+    return FlatLists(row, pa.table([pc.list_flatten(values) for values in lists], LISTS))
 
 
 def count_listed(rows: pd.DataFrame, name: str) -> Ints:
@@ -54,9 +47,10 @@ def count_listed(rows: pd.DataFrame, name: str) -> Ints:
 def count_present(rows: pd.DataFrame, name: str) -> Ints:
     """Return the number of values of each list of a column that are not empty; 0 where there is no list. (n,)."""
     lists = _get_lists(rows, name)
-    present = pc.list_parent_indices(lists).filter(lists.flatten().is_valid())
+    present = pc.list_parent_indices(lists).filter(pc.list_flatten(lists).is_valid())
     return np.bincount(present.to_numpy(), minlength=len(rows))
 
 
-def _get_lists(rows: pd.DataFrame, name: str) -> pa.ListArray:
-    return pa.table({name: pa.array(rows[name], TEXTS)}).column(name).combine_chunks()
+def _get_lists(rows: pd.DataFrame, name: str) -> pa.ChunkedArray:
+    """Return a column of lists; those in Arrow are not copied."""
+    return pa.table({name: pa.array(rows[name], TEXTS)}).column(name)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-import pyarrow as pa
 
 from caramel.errors import CaramelError, ResourceError
 from caramel.models.open_clip.pixel_cache import load_pixels
@@ -33,8 +32,6 @@ RowIds = npt.NDArray[np.int64]
 Stack = npt.NDArray[np.uint8]  # (n, 3, height, width), or one of them
 HELD = 256 << 20  # bytes: a set of at most so many decoded bytes is decoded once and kept in memory
 ENCODED = 256  # images per call where each image is encoded once
-TEXTS = 4096  # texts that are tokenized at a time: a tokenizer needs kilobytes for each
-LARGEST_SMALL = int(np.iinfo(np.uint16).max)
 
 
 def draw_batch_rows(seed: int, step: int, rows: int, size: int) -> RowIds:
@@ -50,52 +47,6 @@ def draw_batch_rows(seed: int, step: int, rows: int, size: int) -> RowIds:
 @lru_cache(maxsize=2)
 def _shuffle_rows(seed: int, epoch: int, rows: int) -> RowIds:
     return np.random.default_rng([seed, epoch]).permutation(rows)
-
-
-def tokenize_texts(
-    tokenize: Callable[[list[str]], Any], texts: Sequence[str] | pd.api.extensions.ExtensionArray
-) -> npt.NDArray[np.int32]:
-    """Return the tokens of all texts, (n, …), tokenized in parts."""
-    return _tokenize_compactly(tokenize, texts).astype(np.int32)
-
-
-def _tokenize_compactly(
-    tokenize: Callable[[list[str]], Any], texts: Sequence[str] | pd.api.extensions.ExtensionArray
-) -> npt.NDArray[np.uint16 | np.int32]:
-    """Return the tokens of all texts, (n, …), in 16 bits if all fit, as those of CLIP's vocabulary do."""
-    out: npt.NDArray[np.uint16 | np.int32] = np.empty(0, np.uint16)
-    for start in range(0, max(1, len(texts)), TEXTS):
-        part = np.asarray(tokenize(list(texts[start : start + TEXTS])))
-        if start == 0:
-            out = np.empty((len(texts), *part.shape[1:]), np.uint16)
-        if out.dtype == np.uint16 and part.max(initial=0) > LARGEST_SMALL:
-            out = out.astype(np.int32)
-        out[start : start + len(part)] = part
-    return out
-
-
-class TokenTable:
-    """Tokens of n texts: ``tokens[rows]`` is int32 (…, context) for an array of row numbers.
-
-    Equal texts, such as the caption of several negatives, are tokenized and held once.
-    """
-
-    def __init__(self, tokenize: Callable[[list[str]], Any], texts: pd.Series[str]) -> None:
-        """Tokenize the texts by ``tokenize``, which returns (m, context) for m texts."""
-        numbers, different = pd.factorize(texts)
-        self._numbers = numbers.astype(np.int32)
-        del numbers
-        pa.default_memory_pool().release_unused()  # tokens are not in Arrow's memory, which would be kept
-        self._tokens = _tokenize_compactly(tokenize, different.array)
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitem__(self, rows: RowIds) -> npt.NDArray[np.int32]:
-        return self._tokens[self._numbers[rows]].astype(np.int32)
-
-
-Tokens = TokenTable | npt.NDArray[np.int32]  # both give tokens by an array of row numbers
 
 
 class ImageDataset:

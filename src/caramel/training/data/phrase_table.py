@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from caramel.training.data.loader import RowIds, tokenize_texts
+from caramel.training.data.loader import RowIds
+from caramel.training.data.tokens import tokenize_texts
 
 
 @dataclass(frozen=True)

@@ -1,44 +1,35 @@
-"""Rows to train on: a pair with all its negatives, or one row for each negative, as TROHN-Text and TROHN-Img have."""
+"""Rows to train on: a pair with all its negatives, or one row for each negative, as TROHN-Text and TROHN-Img have.
+
+Unit ``pairs``: each pair is a row. Unit ``negatives``: there is a row for each negative that the method can use. Methods
+that use several negatives of a row, or draw one at each visit, have a row for each pair that has a negative; methods without
+negatives have one for every pair.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal, Self
 
+import numpy as np
 import pandas as pd
 
 from caramel.interfaces.method import Method
-from caramel.training.data.list_columns import LISTS, build_lists_of_one, count_present, flatten_lists
+from caramel.training.data.list_columns import LISTS, count_present
+from caramel.utils.arrays import Bools
 
 Unit = Literal["pairs", "negatives"]
 
 
 def select_usable_rows(rows: pd.DataFrame, method: Method) -> pd.DataFrame:
     """Return the rows that have a negative, with an image if the method uses images; all if it uses no negatives."""
+    return rows[find_usable_rows(rows, method)] if method.negatives else rows
+
+
+def find_usable_rows(rows: pd.DataFrame, method: Method) -> Bools:
+    """Return which rows ``select_usable_rows`` returns. (n,)."""
     if not method.negatives:
-        return rows
-    return rows[count_present(rows, _get_column(method)) > 0]
-
-
-def build_method_rows(rows: pd.DataFrame, method: Method, unit: Unit) -> pd.DataFrame:
-    """Return the rows of a ``training`` table that a method trains on.
-
-    Args:
-        rows: table ``training``.
-        method: the method, with its number of negatives.
-        unit: ``pairs``: all rows as they are. ``negatives``: a row for each negative that the method can use. Methods
-            that use several negatives of a row, or draw one at each visit, get each pair that has a negative; methods
-            without negatives get every pair.
-    """
-    if unit == "pairs":
-        return rows
-    usable = select_usable_rows(rows, method)
-    if method.negatives != 1 or method.drawn:
-        return usable
-    row, values = flatten_lists(usable)
-    present = values.column(_get_column(method)).is_valid()
-    single: pd.DataFrame = usable.drop(columns=LISTS).iloc[row[present.to_numpy()]].reset_index(drop=True)
-    return single.join(build_lists_of_one(values.filter(present))).reindex(columns=rows.columns)
+        return np.ones(len(rows), np.bool_)
+    return count_present(rows, get_needed_list(method)) > 0
 
 
 @dataclass(frozen=True)
@@ -70,13 +61,19 @@ class RowCounts:
         )
 
     def count(self, method: Method, unit: Unit) -> int:
-        """Return the number of rows of ``build_method_rows``."""
+        """Return the number of rows that a method trains on."""
         if unit == "pairs" or not method.negatives:
             return self.pairs
-        if method.negatives != 1 or method.drawn:
-            return self.with_image if method.images else self.with_negative
-        return self.images if method.images else self.negatives
+        if has_row_per_negative(method, unit):
+            return self.images if method.images else self.negatives
+        return self.with_image if method.images else self.with_negative
 
 
-def _get_column(method: Method) -> str:
+def get_needed_list(method: Method) -> str:
+    """Return the column of lists whose values a method that uses negatives needs."""
     return "negative_image_ids" if method.images else "negative_captions"
+
+
+def has_row_per_negative(method: Method, unit: Unit) -> bool:
+    """Return whether each negative is a row; otherwise each pair is one."""
+    return unit == "negatives" and method.negatives == 1 and not method.drawn

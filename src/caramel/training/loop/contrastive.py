@@ -21,7 +21,8 @@ from caramel.models.open_clip.encoder import encode_image, encode_text
 from caramel.training.data.batch import Batch, assemble_batch, draw_step_rows
 from caramel.training.data.examples import Examples, encode_examples
 from caramel.training.data.hard_batch_mining import find_nearest_rows
-from caramel.training.data.loader import ImageDataset, ImageFeatures, Loader, RowIds, Stack, Tokens
+from caramel.training.data.loader import ImageDataset, ImageFeatures, Loader, RowIds, Stack
+from caramel.training.data.tokens import Tokens
 from caramel.training.distributed import ALONE, DistContext
 from caramel.training.loop.batch_accuracy import METRIC, compute_batch_accuracy
 from caramel.training.loop.loop import Training, build_param_groups, run_training

@@ -83,6 +83,7 @@ def train_variants(
     train_rows, val_rows = split_rows(inputs.rows)
     check_data(variants, train_rows, inputs.base, common["rows"])
     counts = RowCounts.from_rows(train_rows)
+    del train_rows  # the trials, which may run in this process, read it again
     tried = {} if search is None else draw_candidates(search, overrides=overrides, common=common)
     for variant in variants:
         for override in [
@@ -128,7 +129,7 @@ def _search_settings(
         )
     select = choose_selection_metric(trials.common["selection_metric"], val_rows)
     for variant in tried:
-        if select_deciding_rows(select, val_rows, METHODS[variant], trials.common["rows"]).empty:
+        if select_deciding_rows(select, val_rows, METHODS[variant]).empty:
             raise ConfigError(
                 f"finetune.search.space.{variant}: settings are selected by {select!r} on val, and no row of the val split "
                 f"has what it needs of method {variant!r}. Remove {variant} from the space, or add such val rows."

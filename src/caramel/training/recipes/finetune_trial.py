@@ -29,7 +29,7 @@ from caramel.schemas.images import IMAGES
 from caramel.schemas.io import read_table
 from caramel.training.data.examples import Examples, load_examples
 from caramel.training.data.list_columns import count_present
-from caramel.training.data.row_units import RowCounts, Unit, build_method_rows, select_usable_rows
+from caramel.training.data.row_units import RowCounts, select_usable_rows
 from caramel.training.distributed import DistContext, Tell, launch
 from caramel.training.loop.batch_accuracy import METRIC
 from caramel.training.loop.contrastive import measure_validation, train_clip
@@ -139,19 +139,19 @@ def train_variant(
     clip = load_checkpoint(base)
     if method.bias:
         clip = add_logit_bias(clip)
-    train_rows = build_method_rows(train_rows, method, config.rows)
-    examples = load_examples(clip, train_rows, image_store, method=method, seed=seed)
+    examples = load_examples(clip, train_rows, image_store, method=method, unit=config.rows, seed=seed)
     measured = METHODS[select_validation_method(val_rows)]
     metric = choose_selection_metric(config.selection_metric, val_rows)
     usable = select_usable_rows(val_rows, measured)
     validation = [load_examples(clip, usable, image_store, method=measured)] if len(usable) else []
-    deciding = select_deciding_rows(metric, val_rows, method, config.rows)
+    deciding = select_deciding_rows(metric, val_rows, method)
     own_validation = (
-        [load_examples(clip, deciding, image_store, method=method, seed=seed)]
+        [load_examples(clip, deciding, image_store, method=method, unit=config.rows, seed=seed)]
         if metric == METRIC and len(deciding)
         else []
     )
     select = metric if config.keep == "best" and len(deciding) else ""
+    del train_rows, val_rows, usable, deciding  # millions of texts; the training has their tokens
     before = (
         {key: value.cpu().clone() for key, value in clip.model.state_dict().items()}
         if config.wise_ft_alphas
@@ -225,11 +225,10 @@ def choose_selection_metric(selection_metric: str, val_rows: pd.DataFrame) -> st
     return METRIC if selection_metric == METRIC else SELECTION_METRICS[select_validation_method(val_rows)]
 
 
-def select_deciding_rows(metric: str, val_rows: pd.DataFrame, method: Method, unit: Unit) -> pd.DataFrame:
+def select_deciding_rows(metric: str, val_rows: pd.DataFrame, method: Method) -> pd.DataFrame:
     """Return the val rows on which weights and settings of a method are selected by a metric; perhaps none."""
-    if metric == METRIC:
-        return build_method_rows(select_usable_rows(val_rows, method), method, unit)
-    return select_usable_rows(val_rows, METHODS[select_validation_method(val_rows)])
+    deciding = method if metric == METRIC else METHODS[select_validation_method(val_rows)]
+    return select_usable_rows(val_rows, deciding)
 
 
 def select_validation_method(val_rows: pd.DataFrame) -> str:

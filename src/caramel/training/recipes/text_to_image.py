@@ -24,7 +24,8 @@ from caramel.interfaces.training_settings import GeneratorConfig
 from caramel.models.devices import move_to_device, resolve_device, resolve_precision, use_precision
 from caramel.models.open_clip.tokenizer import learn_merges
 from caramel.sources.images.diffusion import CallOptions, save_pipeline
-from caramel.training.data.loader import ImageDataset, Loader, draw_batch_rows, tokenize_texts
+from caramel.training.data.loader import ImageDataset, Loader, draw_batch_rows
+from caramel.training.data.tokens import tokenize_texts
 from caramel.training.loop.loop import Training, build_param_groups, run_training
 from caramel.training.weight_averaging import copy_frozen_model, ema_decay_at, update_ema_
 
