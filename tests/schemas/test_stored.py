@@ -13,7 +13,7 @@ from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.negatives import PARAPHRASES
 from caramel.schemas.stored import StoredTable
 
-ROWS = build_frame(PARAPHRASES, [("p0", "A cat.", "g", 1), ("p1", "A dog.", "g", 2)])  # type: ignore[list-item]
+ROWS = build_frame(PARAPHRASES, [("p0", "A cat.", "g", 1), ("p1", "A dog.", "g", 2)])
 
 
 def test_a_stored_table_gives_what_its_frame_gives(tmp_path: Path) -> None:
