@@ -54,6 +54,7 @@ from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
 from caramel.schemas.scores import SCORES
+from caramel.schemas.stored import StoredTable
 from caramel.schemas.training import TRAINING
 from caramel.sources.images.assemble import PAIR_COLUMNS, assemble_datasets
 from caramel.sources.images.filters import FilterSettings, filter_images
@@ -230,7 +231,7 @@ def run_refine(folder: Path) -> int:
 def run_gate(folder: Path) -> int:
     """Validate the captions; return the number of negatives."""
     pairs, negatives, paraphrases = (
-        read_table(table, folder / f"{table.name}.parquet") for table in (PAIRS, NEGATIVES, PARAPHRASES)
+        StoredTable(table, folder / f"{table.name}.parquet") for table in (PAIRS, NEGATIVES, PARAPHRASES)
     )
     params = read_yaml(ROOT / "params.yaml", "")["validate_captions"]
     gates.validate_captions(
@@ -245,7 +246,7 @@ def run_gate(folder: Path) -> int:
         folder=ROOT / "expectations",
         docs_folder=folder / "docs",
     )
-    return len(negatives)
+    return len(negatives[["type"]])
 
 
 def run_select(folder: Path) -> int:

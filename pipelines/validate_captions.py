@@ -13,6 +13,7 @@ from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
+from caramel.schemas.stored import StoredTable
 from caramel.sources.images.calibration import check_enough
 
 INPUTS = Path("data/refine")
@@ -21,13 +22,15 @@ SUMMARY = Path("data/validate_captions/summary.json")
 
 def validate_captions(config: Config) -> None:
     """Run the suites on pairs, negatives, paraphrases and blind accuracy, and write their summaries."""
-    pairs = read_table(PAIRS, INPUTS / "pairs.parquet")
+    pairs, negatives, paraphrases = (
+        StoredTable(table, INPUTS / f"{table.name}.parquet") for table in (PAIRS, NEGATIVES, PARAPHRASES)
+    )
     if config.filter_images.faithfulness_threshold is None and config.filter_images.calibrate_on == "val":
-        check_enough(pairs)
+        check_enough(pairs[["image_id", "split"]])
     summaries = gates.validate_captions(
         pairs,
-        read_table(NEGATIVES, INPUTS / "negatives.parquet"),
-        read_table(PARAPHRASES, INPUTS / "paraphrases.parquet"),
+        negatives,
+        paraphrases,
         read_by_scorer(INPUTS / "scores.parquet"),
         select_unbalanced(
             read_table(NEGATIVES, "data/negatives/negatives.parquet", ["negative_id", "pair_id", "type"]),

@@ -12,6 +12,7 @@ import pytest
 
 from caramel.errors import GateError
 from caramel.gates import expectations, gates
+from caramel.gates.blind_expectation import compute_accuracies
 from caramel.gates.suites import validate_table
 
 N = 40
@@ -127,3 +128,22 @@ def test_rows_get_caption_and_image_of_their_pair_and_orphans_are_named() -> Non
     assert found["image_id"].tolist()[0] == "i1"
     assert found["missing_pair"].isna().tolist() == [True, False]
     assert found["missing_pair"].tolist()[1] == "p999"
+    assert found["caption"].isna().tolist() == [False, True]
+
+
+def test_a_scorer_without_gaps_reads_captions_that_are_in_memory_once() -> None:
+    rows = PAIRS.assign(negative_caption=PAIRS["negative_caption"] + " ")
+    joined = gates.add_captions(rows.drop(columns=["caption", "image_id"]), PAIRS)
+    assert joined["caption"].dtype == "category"
+    asked: dict[str, Any] = {
+        "column_caption": "caption",
+        "column_negative": "negative_caption",
+        "column_group": None,
+        "column_type": None,
+        "scorers": ["ngram"],
+        "folds": 5,
+        "seed": 0,
+    }
+    found, expected = (compute_accuracies(one, **asked)[0] for one in (joined, rows))
+    assert str(found) == str(expected)
+    assert found.accuracy > 0.9

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,11 @@ from caramel.gates.suites import SuiteSummary, read_suite, validate_table, write
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.schemas.instances import INSTANCES
-from caramel.schemas.io import build_frame
+from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.scores import SCORES
+from caramel.schemas.stored import StoredTable
 from caramel.schemas.training import TRAINING
 from caramel.utils.acceptance import Acceptance
 
@@ -85,7 +86,7 @@ def clean() -> Frames:
 
 
 def check_captions(
-    t: Frames, docs: Path, folds: int = 5, acceptance: Acceptance = "not_refuted"
+    t: Mapping[str, Any], docs: Path, folds: int = 5, acceptance: Acceptance = "not_refuted"
 ) -> list[SuiteSummary]:
     return gates.validate_captions(
         t["pairs"],
@@ -157,6 +158,51 @@ def test_the_rows_are_let_go_when_a_suite_has_run(tmp_path: Path) -> None:
     gc.collect()
     frames = [found for found in gc.get_objects() if isinstance(found, pd.DataFrame)]
     assert not any("marked" in found.columns for found in frames)
+
+
+class Watched:
+    """A frame that notes which columns are taken together."""
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self.rows, self.taken = rows, list[list[str]]()
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.rows.columns)
+
+    def __getitem__(self, names: list[str], /) -> pd.DataFrame:
+        self.taken.append(names)
+        return self.rows[names]
+
+
+def test_expectations_on_the_same_columns_run_together_on_these_alone(tmp_path: Path) -> None:
+    path = suite_file(
+        tmp_path,
+        UNIQUE,
+        {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 1}},
+        {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "text"}},
+        {
+            "type": "expect_column_values_to_not_be_null",
+            "kwargs": {"column": "text", "row_condition": "known", "condition_parser": "pandas"},
+        },
+        {"type": "expect_column_values_to_match_regex", "kwargs": {"column": "id", "regex": "^[ab]$"}},
+    )
+    watched = Watched(ROWS.assign(text=["A cat.", None], known=[True, False]))
+    with pytest.raises(GateError, match="not_be_null on text: 1 of 2 rows fail"):
+        validate_table(watched, path, docs_folder=tmp_path)
+    assert watched.taken == [["id"], ["id", "text", "known"], ["text"], ["text", "known"], ["id", "text"]]
+
+
+def test_stored_tables_give_the_summary_of_their_frames(tmp_path: Path) -> None:
+    t = clean()
+    stored = {
+        table.name: StoredTable(table, write_table(table, t[table.name], tmp_path / f"{table.name}.parquet"))
+        for table in (PAIRS, NEGATIVES, PARAPHRASES)
+    }
+    frames = {name: one[one.columns] for name, one in stored.items()}
+    for name, tables in (("frames", frames), ("stored", stored)):
+        write_summaries(check_captions(t | tables, tmp_path), tmp_path / f"{name}.json")
+    assert (tmp_path / "frames.json").read_bytes() == (tmp_path / "stored.json").read_bytes()
 
 
 def put(table: str, row: int, column: str, value: Any) -> Callable[[Frames], None]:

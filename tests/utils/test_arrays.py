@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.utils.arrays import BLOCK, factorize_texts, find_indices
+from caramel.utils.arrays import BLOCK, factorize_texts, find_indices, iter_texts
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=20)
 
@@ -31,3 +31,10 @@ def test_equal_texts_have_one_number_in_the_order_in_which_they_first_stand(text
 def test_texts_of_different_blocks_are_compared(rows: int) -> None:
     found = factorize_texts(str(i % 7) for i in range(rows))
     assert (found == np.arange(rows) % 7).all()
+
+
+@pytest.mark.parametrize("dtype", ["str", "object", "category"])
+def test_the_values_of_a_column_come_in_its_order_from_all_blocks(dtype: str) -> None:
+    texts = [f"text {i % 7}" for i in range(BLOCK + 1)]
+    assert list(iter_texts(pd.Series(texts, dtype=dtype))) == texts
+    assert list(iter_texts(pd.Series([], dtype=dtype))) == []

@@ -127,7 +127,7 @@ def compute_accuracies(
         BackendError: a scorer is unknown and has no column with its gaps.
     """
     rows = rows.reset_index(drop=True)
-    group = (rows[column_group] if column_group else rows[column_caption].fillna("")).astype(str)
+    group = rows[column_group].astype(str) if column_group else _take_texts(rows[column_caption])
     types = rows[column_type].astype(str) if column_type else pd.Series("", index=rows.index)
     subsets = {"": rows.index.to_numpy()} if len(rows) else {}
     if types.nunique() > 1:
@@ -138,13 +138,18 @@ def compute_accuracies(
         if name + GAP in rows.columns:
             gaps = rows[name + GAP].to_numpy(dtype=np.float64)
         else:
-            texts = [rows[column].fillna("").astype(str) for column in (column_caption, column_negative)]
+            texts = [_take_texts(rows[column]) for column in (column_caption, column_negative)]
             gaps = _compute_gaps(name, texts, group, types, folds=folds, seed=seed)
         factor = variance_factor(folds)
         results += [
             _compute_accuracy(name, subset, at, gaps, clusters[at], factor) for subset, at in subsets.items()
         ]
     return results
+
+
+def _take_texts(values: pd.Series) -> pd.Series[str]:
+    """Return the values of a column, also of a categorical one, as texts; a missing one is empty."""
+    return values.astype(object).fillna("").astype(str)
 
 
 def _compute_gaps(

@@ -35,6 +35,7 @@ do not count.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -47,7 +48,7 @@ from great_expectations.expectations.metrics.map_metric_provider import (
 )
 
 from caramel.gates.blind_expectation import ExpectBlindAccuracyToBeAtMost
-from caramel.utils.arrays import factorize_texts
+from caramel.utils.arrays import factorize_texts, iter_texts
 from caramel.utils.stats import wilson_interval
 from caramel.utils.text import extract_words, is_word_character, normalise_text
 
@@ -67,6 +68,8 @@ __all__ = [
 Number = float | dict[str, str]  # or {"$PARAMETER": name}, given when the suite runs
 DOMAIN = ("column_A", "column_B", "row_condition", "condition_parser", "ignore_row_if")
 IGNORE = "either_value_is_missing"
+# The negatives of a caption follow each other: its words are extracted once for them.
+_extract_caption_words = lru_cache(maxsize=1)(extract_words)
 
 
 def describe_format(text: str) -> tuple[bool, str, bool]:
@@ -80,7 +83,7 @@ def describe_format(text: str) -> tuple[bool, str, bool]:
 
 def _evaluate_rows(column_A: pd.Series, column_B: pd.Series, holds: Callable[[str, str], bool]) -> pd.Series:
     """Return whether the condition holds, for each row; the words of one row are in memory at a time."""
-    results = (holds(a, b) for a, b in zip(column_A, column_B, strict=True))
+    results = (holds(a, b) for a, b in zip(iter_texts(column_A), iter_texts(column_B), strict=True))
     return pd.Series(np.fromiter(results, bool, len(column_A)), index=column_A.index)
 
 
@@ -89,7 +92,7 @@ def _is_not_reordering(caption: str, negative: str) -> bool:
 
     Equal words in the same order also give True: another expectation checks for these.
     """
-    a, b = extract_words(caption), extract_words(negative)
+    a, b = _extract_caption_words(caption), extract_words(negative)
     return sorted(a) != sorted(b) or a == b
 
 
@@ -98,7 +101,7 @@ class _TextsDiffer(ColumnPairMapMetricProvider):
 
     @column_pair_condition_partial(engine=PandasExecutionEngine)
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
-        return _evaluate_rows(column_A, column_B, lambda a, b: extract_words(a) != extract_words(b))
+        return _evaluate_rows(column_A, column_B, lambda a, b: _extract_caption_words(a) != extract_words(b))
 
 
 class _InOneSplit(ColumnPairMapMetricProvider):
@@ -124,7 +127,7 @@ class _StandsOnce(ColumnPairMapMetricProvider):
     def _pandas(cls, column_A: pd.Series, column_B: pd.Series, **_: Any) -> pd.Series:
         # As numbers: all normalised texts would take a gigabyte for four million rows.
         numbers = {
-            name: factorize_texts(map(normalise_text, column))
+            name: factorize_texts(map(lru_cache(maxsize=1)(normalise_text), iter_texts(column)))
             for name, column in (("a", column_A), ("b", column_B))
         }
         return ~pd.DataFrame(numbers, index=column_A.index).duplicated(keep=False)

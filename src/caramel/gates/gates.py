@@ -6,7 +6,6 @@ small table that joins them. The names below are the suites in ``expectations/``
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
 from caramel.blind.scores import SCORED, score_by_scorer
 from caramel.errors import DataError, GateError
@@ -26,12 +24,14 @@ from caramel.gates.suites import SuiteSummary, validate_table
 from caramel.io.image_codec import decode_image
 from caramel.io.image_store import ImageStore
 from caramel.schemas.io import build_frame
+from caramel.schemas.stored import ColumnSource
 from caramel.schemas.training import TRAINING
 from caramel.utils.acceptance import Acceptance
 from caramel.utils.arrays import Floats, find_indices
 from caramel.utils.grouping import merge_groups
 
-MANY = 100_000  # rows above which garbage collection, half a second, pays off
+OF_PAIR = ("image_id", "caption")  # columns of table ``pairs`` that its negatives and its paraphrase get
+MISSING_PAIR = "missing_pair"
 OF_REJECTED = ", learned from rejected rows"  # suffix of a scorer's name
 
 
@@ -90,9 +90,9 @@ class BenchmarkThresholds(BlindThresholds):
 
 
 def validate_captions(
-    pairs: pd.DataFrame,
-    negatives: pd.DataFrame,
-    paraphrases: pd.DataFrame,
+    pairs: ColumnSource,
+    negatives: ColumnSource,
+    paraphrases: ColumnSource,
     scores: Iterable[pd.DataFrame],
     rejected: pd.DataFrame,
     *,
@@ -105,7 +105,8 @@ def validate_captions(
     """Return the summaries of the suites on the captions.
 
     Args:
-        pairs, negatives, paraphrases: tables of those names.
+        pairs, negatives, paraphrases: tables of those names. Their columns are taken when a suite needs them, so
+            that a ``StoredTable`` is never in memory as a whole.
         scores: scores of the blind scorers, for at least the negatives, in any number of parts. One part is in
             memory at a time.
         rejected: table ``negatives`` of the rows that refinement left out. They can give away the rows that were
@@ -120,10 +121,10 @@ def validate_captions(
         GateError: a suite failed.
     """
     parameters = {"min_pairs": thresholds.min_pairs, **thresholds.build_parameters(folds)}
-    looked_at: dict[str, Callable[[], pd.DataFrame]] = {
+    looked_at: dict[str, Callable[[], ColumnSource]] = {
         "pairs": lambda: pairs,
-        "negatives": lambda: add_captions(negatives, pairs),
-        "paraphrases": lambda: add_captions(paraphrases, pairs),
+        "negatives": lambda: RowsWithCaptions(negatives, pairs),
+        "paraphrases": lambda: RowsWithCaptions(paraphrases, pairs),
         "text_uses": lambda: list_text_uses(pairs, negatives, paraphrases),
         "blind_captions": lambda: build_judged_captions(
             pairs, negatives, scores, rejected, exempt=thresholds.blind_exempt, folds=folds, seed=seed
@@ -173,7 +174,7 @@ def validate_benchmark(
     opened = add_image_checks(images, pictures)
     may_attack = ~named["subtype"].isin(list(thresholds.image_exempt))
     attacked = build_image_attack_tables(named[may_attack], image_scores)
-    looked_at: dict[str, Callable[[], pd.DataFrame]] = {
+    looked_at: dict[str, Callable[[], ColumnSource]] = {
         "instances": lambda: instances,
         **({} if training is None else {"training": lambda: trained}),
         "image_uses": lambda: list_image_uses(instances, trained, images),
@@ -195,7 +196,7 @@ def validate_benchmark(
 
 
 def _validate_all(
-    looked_at: Mapping[str, Callable[[], pd.DataFrame]],
+    looked_at: Mapping[str, Callable[[], ColumnSource]],
     parameters: Mapping[str, Any],
     folder: Path,
     docs_folder: Path,
@@ -215,24 +216,19 @@ def _validate_all(
     """
     summaries, failures = [], []
     for name, make in looked_at.items():
-        rows, suite = make(), folder / f"{name}.json"
+        suite = folder / f"{name}.json"
         try:
-            summaries.append(validate_table(rows, suite, docs_folder=docs_folder, parameters=parameters))
+            summaries.append(validate_table(make(), suite, docs_folder=docs_folder, parameters=parameters))
         except GateError as error:
             failures.append(str(error))
-        many = len(rows) > MANY
-        del rows
-        if many:
-            gc.collect()  # Great Expectations holds the rows in reference cycles
-        pa.default_memory_pool().release_unused()  # Arrow would otherwise keep it for reuse
     if failures:
         raise GateError("\n\n".join(failures))
     return summaries
 
 
 def build_judged_captions(
-    pairs: pd.DataFrame,
-    negatives: pd.DataFrame,
+    pairs: ColumnSource,
+    negatives: ColumnSource,
     scores: Iterable[pd.DataFrame],
     rejected: pd.DataFrame,
     *,
@@ -245,29 +241,66 @@ def build_judged_captions(
     Each scorer has the gaps after training on the other folds. If there are rejected rows, it also has the gaps
     after training on these; see ``validate_captions``.
     """
-    judged = negatives.loc[~negatives["type"].isin(list(exempt)), SCORED]
-    columns = build_gap_columns(judged["negative_id"], scores)
+
+    def take_judged(names: list[str]) -> pd.DataFrame:
+        rows = negatives[names]
+        return rows[~rows["type"].isin(list(exempt))]
+
+    ids = take_judged(["negative_id", "type"])["negative_id"]
+    columns = build_gap_columns(ids, scores)
     if len(rejected):
         names = [column.removesuffix(GAP) for column in columns]
-        scored = score_by_scorer(pairs, judged, scorers=names, folds=folds, seed=seed, train_only=rejected)
-        columns |= build_gap_columns(
-            judged["negative_id"], (part.assign(scorer=part["scorer"] + OF_REJECTED) for part in scored)
+        scored = score_by_scorer(
+            pairs[["pair_id", "image_id", "caption"]],
+            take_judged(SCORED),
+            scorers=names,
+            folds=folds,
+            seed=seed,
+            train_only=rejected,
         )
-    return add_captions(judged, pairs).assign(**columns)
+        columns |= build_gap_columns(
+            ids, (part.assign(scorer=part["scorer"] + OF_REJECTED) for part in scored)
+        )
+    del ids
+    return add_captions(take_judged(SCORED), pairs).assign(**columns)
 
 
-def add_captions(rows: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+@dataclass(frozen=True)
+class RowsWithCaptions:
+    """Rows that have a pair, with the columns of ``add_captions``. Columns are read when they are taken."""
+
+    rows: ColumnSource
+    pairs: ColumnSource
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of all columns."""
+        return [*self.rows.columns, *OF_PAIR, MISSING_PAIR]
+
+    def __getitem__(self, names: list[str], /) -> pd.DataFrame:
+        """Return the columns with these names."""
+        stored = set(self.rows.columns)
+        if stored.issuperset(names):
+            return self.rows[names]
+        needed = [name for name in names if name in stored]
+        return add_captions(self.rows[list(dict.fromkeys([*needed, "pair_id"]))], self.pairs)[names]
+
+
+def add_captions(rows: pd.DataFrame, pairs: ColumnSource) -> pd.DataFrame:
     """Return the rows with their pair's ``caption`` and ``image_id``, and ``missing_pair``.
 
+    ``caption`` and ``image_id`` are categorical: a pair has many negatives, and its texts are in memory once.
     ``missing_pair`` is the row's ``pair_id`` if that pair is missing, else null.
     """
-    at = find_indices(rows["pair_id"], pairs["pair_id"])
-    missing = at < 0
-    of_pair = {
-        column: pd.Series(pairs[column].array.take(at, allow_fill=True), index=rows.index)
-        for column in ("caption", "image_id")
-    }
-    return rows.assign(**of_pair, missing_pair=rows["pair_id"].where(missing))
+    texts = pairs[["pair_id", *OF_PAIR]]
+    at = find_indices(rows["pair_id"], texts["pair_id"])
+    of_pair = {}
+    for column in OF_PAIR:
+        code, different = pd.factorize(texts[column].to_numpy(object))
+        of_pair[column] = pd.Categorical.from_codes(
+            np.append(code, -1)[at], pd.Index(different, dtype=object)
+        )
+    return rows.assign(**of_pair, **{MISSING_PAIR: rows["pair_id"].where(at < 0)})
 
 
 def expand_negatives(training: pd.DataFrame) -> pd.DataFrame:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from itertools import compress
+
 import numpy as np
 import pandas as pd
 
+from caramel.schemas.stored import ColumnSource
 from caramel.sources.world.grammar import parse_caption
 from caramel.sources.world.scenes import COLOURS, NOUNS, SIZES
-from caramel.utils.arrays import Ints, factorize_texts, find_indices
+from caramel.utils.arrays import Bools, Ints, factorize_texts, find_indices, iter_texts
 from caramel.utils.text import extract_words, normalise_text
 
 CONTENT = frozenset((*NOUNS, *COLOURS, *SIZES))
 NOWHERE = -1  # key of a text that equals no other text
 
 
-def list_text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd.DataFrame) -> pd.DataFrame:
+def list_text_uses(pairs: ColumnSource, negatives: ColumnSource, paraphrases: ColumnSource) -> pd.DataFrame:
     """Return one row per text of a pair, with its first duplicate in another split.
 
     Args:
@@ -31,31 +34,29 @@ def list_text_uses(pairs: pd.DataFrame, negatives: pd.DataFrame, paraphrases: pd
           have a known meaning.
     """
     sources = {"caption": pairs, "caption2": paraphrases, "negative_caption": negatives}
-    known = pairs.drop_duplicates("pair_id")
-    split = pd.Categorical(known["split"])
-    of_world = known["scene"].notna().to_numpy()
-    names, parts = known["pair_id"].to_numpy(object), []
-    for column, rows in sources.items():
-        at = find_indices(rows["pair_id"], known["pair_id"])
-        inside, at = at >= 0, at[at >= 0]
-        # Python strings: copying a row then takes a few bytes, and Great Expectations copies often.
-        texts = rows[column].to_numpy(object)[inside]
-        used = {"pair_id": names[at], "text": texts, "split": split[at], "scene_known": of_world[at]}
-        parts.append(pd.DataFrame(used).astype({"pair_id": object, "text": object}))
+    parts = [rows[["pair_id", name]].set_axis(["pair_id", "text"], axis=1) for name, rows in sources.items()]
     uses = pd.concat(parts, ignore_index=True)
     origin = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    used_in = pd.Categorical.from_codes(origin, pd.Index(list(sources)))
-    uses.insert(2, "used_in", pd.Series(used_in))
-    uses = uses.dropna(subset=["text", "split"])
-    scene, use_texts = uses["scene_known"].to_numpy(dtype=bool), uses["text"]
+    del parts
+    known = pairs[["pair_id", "split", "scene"]]
+    at, split = find_indices(uses["pair_id"], known["pair_id"]), pd.Categorical(known["split"])
+    uses = uses.assign(
+        used_in=pd.Categorical.from_codes(origin, pd.Index(list(sources))),
+        split=pd.Categorical.from_codes(np.append(split.codes, -1)[at], split.categories),
+        scene_known=np.append(known["scene"].notna(), False)[at],
+    ).dropna(subset=["text", "split"])
+    del at, known, origin, split
+    scene = uses["scene_known"].to_numpy(dtype=bool)
     content = np.full(len(uses), NOWHERE)
-    content[scene] = factorize_texts(map(extract_content_words, use_texts[scene]))
+    content[scene] = factorize_texts(map(extract_content_words, compress(iter_texts(uses["text"]), scene)))
     # Parsing is slow, and texts of equal meaning have equal content words: most texts need no parsing.
-    read_these = find_in_other_split(uses, "text", content).notna().to_numpy()
+    read_these = _find_in_two_splits(uses["split"], content)
     meanings = np.full(len(uses), NOWHERE)
-    meanings[read_these] = pd.factorize(use_texts[read_these].map(parse_meaning))[0]
+    meanings[read_these] = pd.factorize(uses["text"][read_these].map(parse_meaning))[0]
     return uses.assign(
-        same_words_in=find_in_other_split(uses, "text", factorize_texts(map(normalise_text, use_texts))),
+        same_words_in=find_in_other_split(
+            uses, "text", factorize_texts(map(normalise_text, iter_texts(uses["text"])))
+        ),
         same_meaning_in=find_in_other_split(uses, "text", meanings),
     )
 
@@ -83,13 +84,8 @@ def find_in_other_split(uses: pd.DataFrame, column: str, key: Ints) -> pd.Series
         column: the column that gives VALUE.
         key: (n,) key of each row, an index as ``factorize_texts`` gives; ``NOWHERE`` equals no other key.
     """
-    # Grouping millions of rows in pandas would take gigabytes. ``NOWHERE`` is the place behind all other keys.
-    codes = pd.factorize(uses["split"])[0].astype(np.int16)
-    lowest, highest = (np.full(key.max(initial=NOWHERE) + 2, fill, np.int16) for fill in (2**15 - 1, -1))
-    np.minimum.at(lowest, key, codes)
-    np.maximum.at(highest, key, codes)
     # Few of millions of texts occur in two splits: only these are merged.
-    met = (key != NOWHERE) & (lowest != highest)[key]
+    met = _find_in_two_splits(uses["split"], key)
     keyed = uses.loc[met, ["split", column]].assign(key=key[met]).rename_axis("use").reset_index()
     keyed["split"] = keyed["split"].astype("str")
     firsts = keyed[["key", "split", column]].drop_duplicates(["key", "split"])
@@ -97,3 +93,14 @@ def find_in_other_split(uses: pd.DataFrame, column: str, key: Ints) -> pd.Series
     matches = candidates[candidates["split"] != candidates["split_there"]].drop_duplicates("use")
     labels: pd.Series = matches["split_there"] + ": " + matches[column]
     return labels.set_axis(matches["use"]).reindex(uses.index)
+
+
+def _find_in_two_splits(splits: pd.Series, key: Ints) -> Bools:
+    """Return whether a row of another split has an equal key, for each row. (n,)."""
+    # Grouping millions of rows in pandas would take gigabytes. ``NOWHERE`` is the place behind all other keys.
+    codes = pd.factorize(splits)[0].astype(np.int16)
+    lowest, highest = (np.full(key.max(initial=NOWHERE) + 2, fill, np.int16) for fill in (2**15 - 1, -1))
+    np.minimum.at(lowest, key, codes)
+    np.maximum.at(highest, key, codes)
+    in_two: Bools = (key != NOWHERE) & (lowest != highest)[key]
+    return in_two

@@ -6,18 +6,21 @@ contract in ``schemas``, the expectations derived from the contract come first a
 
 Data docs are written beside the data, whether the suite passes or fails. The result is a summary without times, so
 that equal data give equal bytes.
+
+A suite never needs the whole table in memory: expectations on the same columns run together, on only these columns.
 """
 
 from __future__ import annotations
 
 import difflib
+import gc
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+import pyarrow as pa
 
 from caramel.errors import DataError, GateError, format_items
 from caramel.gates.contract_expectations import derive_expectations
@@ -29,9 +32,11 @@ from caramel.schemas.images import IMAGES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
+from caramel.schemas.stored import ColumnSource
 from caramel.schemas.training import TRAINING
 
 EXAMPLES = 5
+MANY = 100_000  # rows above which garbage collection, half a second, pays off
 COLUMNS = ("column", "column_A", "column_B", "column_list", "column_caption", "column_negative")
 
 # Not the catalogue of all tables: otherwise an edit of any other table would rerun the gates.
@@ -63,7 +68,7 @@ class SuiteSummary:
 
 
 def validate_table(
-    rows: pd.DataFrame,
+    rows: ColumnSource,
     suite_path: str | Path,
     *,
     docs_folder: str | Path,
@@ -72,7 +77,7 @@ def validate_table(
     """Return the summary of the suite, if no expectation of severity ``critical`` failed.
 
     Args:
-        rows: the table.
+        rows: the table. Its columns are taken once for each set of columns that expectations look at together.
         suite_path: the suite, a JSON file.
         docs_folder: data docs are written to ``docs_folder/<suite>/index.html``.
         parameters: values of the suite's ``$PARAMETER`` entries.
@@ -84,13 +89,12 @@ def validate_table(
     be_quiet()
     suite_path = Path(suite_path)
     suite = read_suite(suite_path)
-    rows = rows.reset_index(drop=True)
-    result = _run_suite(rows, suite, suite_path, dict(parameters or {}))
+    result, count = _run_suite(rows, suite, suite_path, dict(parameters or {}))
     page = Path(docs_folder) / suite["name"] / "index.html"
     write_page(result, page)
     findings = [_build_finding(part, rows, suite["key"]) for part in result.results]
     findings.sort(key=lambda f: (f.expectation, f.columns, json.dumps(f.observed, default=str)))
-    summary = SuiteSummary(suite["name"], suite["table"], len(rows), tuple(findings))
+    summary = SuiteSummary(suite["name"], suite["table"], count, tuple(findings))
     failed = [f for f in findings if not f.success and f.severity == "critical"]
     if failed:
         raise GateError(_format_error(summary, failed, suite_path, page))
@@ -132,15 +136,19 @@ def write_summaries(summaries: Sequence[SuiteSummary], path: str | Path) -> None
     write_atomically(Path(path), lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def _run_suite(rows: pd.DataFrame, suite: dict[str, Any], path: Path, parameters: dict[str, Any]) -> Any:
-    """Return Great Expectations' result for the rows.
+def _run_suite(
+    rows: ColumnSource, suite: dict[str, Any], path: Path, parameters: dict[str, Any]
+) -> tuple[Any, int]:
+    """Return Great Expectations' result for the rows, and their number.
 
     Raises:
         DataError: a parameter of the suite is not given.
     """
     import great_expectations as gx
+    from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
     from great_expectations.exceptions import SuiteParameterError
     from great_expectations.execution_engine import pandas_execution_engine
+    from great_expectations.validator.validator import calc_validation_statistics
 
     # In bytes. Larger frames get no fingerprint; caramel does not use it.
     pandas_execution_engine.HASH_THRESHOLD = 0
@@ -148,15 +156,73 @@ def _run_suite(rows: pd.DataFrame, suite: dict[str, Any], path: Path, parameters
     context.variables.progress_bars = {"globally": False}
     loaded = _build_suite(suite, path)
     asset = context.data_sources.add_pandas("caramel").add_dataframe_asset(suite["table"])
-    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": rows})
+    definition = asset.add_batch_definition_whole_dataframe("whole")
+    results, count, meta = [], 0, {}
     try:
-        return batch.validate(loaded, expectation_parameters=parameters, result_format="SUMMARY")
+        for names, expectations in _group_by_columns(loaded.expectations, rows.columns).items():
+            part = gx.ExpectationSuite(name=suite["name"], expectations=expectations)
+            result, count = _validate_columns(rows, names, part, definition, parameters)
+            results += result.results
+            meta = result.meta
     except SuiteParameterError as error:
         raise DataError(
             f"Suite {str(path)!r} needs a parameter that is not given: {error}. Given: {sorted(parameters)}."
         ) from error
-    finally:
-        context.data_sources.delete("caramel")  # it would hold the rows until the next suite runs
+    order = [expectation.description for expectation in loaded.expectations]
+    results.sort(key=lambda one: order.index(one.expectation_config.description))
+    statistics = calc_validation_statistics(results)
+    whole = ExpectationSuiteValidationResult(
+        success=statistics.success,
+        results=results,
+        suite_name=suite["name"],
+        statistics=statistics._asdict(),
+        meta=meta,
+    )
+    return whole, count
+
+
+def _group_by_columns(
+    expectations: Sequence[Any], columns: Iterable[str]
+) -> dict[tuple[str, ...], list[Any]]:
+    """Return the expectations by the columns that they need, in the order of their first use.
+
+    An expectation on rows needs the columns that it or its ``row_condition`` names, any other needs all columns.
+    """
+    from great_expectations.expectations.expectation import (
+        ColumnMapExpectation,
+        ColumnPairMapExpectation,
+        MulticolumnMapExpectation,
+    )
+
+    on_rows = (ColumnMapExpectation, ColumnPairMapExpectation, MulticolumnMapExpectation)
+    names, groups = tuple(columns), dict[tuple[str, ...], list[Any]]()
+    for expectation in expectations:
+        config = expectation.configuration
+        named, condition = _list_columns(config.type, config.kwargs), str(config.kwargs.get("row_condition"))
+        needed = tuple(name for name in names if name in named or name in condition)
+        groups.setdefault(needed if isinstance(expectation, on_rows) else names, []).append(expectation)
+    return groups
+
+
+def _validate_columns(
+    rows: ColumnSource, names: Sequence[str], suite: Any, definition: Any, parameters: dict[str, Any]
+) -> tuple[Any, int]:
+    """Return Great Expectations' result for some columns, and the number of rows.
+
+    Nothing holds the columns afterwards.
+    """
+    frame = rows[list(names)].reset_index(drop=True)
+    batch = definition.get_batch({"dataframe": frame})
+    result = batch.validate(suite, expectation_parameters=parameters, result_format="SUMMARY")
+    count = len(frame)
+    del frame, batch
+    batches = definition.data_asset.datasource.get_execution_engine().batch_manager
+    batches.reset_batch_cache()
+    batches.batch_data_cache.clear()
+    if count > MANY:
+        gc.collect()  # pandas holds the rows in reference cycles if there is a row_condition
+    pa.default_memory_pool().release_unused()  # Arrow would otherwise keep it for reuse
+    return result, count
 
 
 def _build_suite(suite: dict[str, Any], path: Path) -> Any:
@@ -214,15 +280,14 @@ def _list_columns(expectation_type: str, kwargs: Mapping[str, Any]) -> tuple[str
     return tuple(columns)
 
 
-def _build_finding(part: Any, rows: pd.DataFrame, key: Sequence[str]) -> ExpectationResult:
+def _build_finding(part: Any, rows: ColumnSource, key: Sequence[str]) -> ExpectationResult:
     """Return the result of one expectation, with examples of the rows that failed."""
     config, result = part.expectation_config, part.result
     columns = _list_columns(config.type, config.kwargs)
     observed = result.get("observed_value")
     if not part.success and not result and (raised := _format_exception(part.exception_info)):
         observed = f"could not be evaluated: {raised}"
-    names = list(dict.fromkeys(c for c in (*key, *columns) if c in rows.columns))
-    failing = rows.loc[result.get("partial_unexpected_index_list") or [], names]
+    examples = _read_examples(rows, result.get("partial_unexpected_index_list") or [], (*key, *columns))
     return ExpectationResult(
         expectation=config.type,
         columns=columns,
@@ -230,9 +295,18 @@ def _build_finding(part: Any, rows: pd.DataFrame, key: Sequence[str]) -> Expecta
         success=bool(part.success),
         failing_rows=result.get("unexpected_count"),
         observed=observed,
-        examples=tuple(_format_row(row) for row in failing.head(EXAMPLES).to_dict("records")),
+        examples=examples,
         notes=config.meta.get("notes", ""),
     )
+
+
+def _read_examples(rows: ColumnSource, indices: list[int], columns: Iterable[str]) -> tuple[str, ...]:
+    """Return the first rows at the indices as texts, with those of the columns that the rows have."""
+    if not indices:
+        return ()
+    known = set(rows.columns)
+    failing = rows[[name for name in dict.fromkeys(columns) if name in known]].iloc[indices[:EXAMPLES]]
+    return tuple(_format_row(row) for row in failing.to_dict("records"))
 
 
 def _format_exception(info: Mapping[str, Any]) -> str:
