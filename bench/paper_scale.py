@@ -41,9 +41,9 @@ from caramel.io.image_store import ImageStore, rewrite_shard_paths
 from caramel.io.safe_yaml import read_yaml
 from caramel.models.open_clip.checkpoints import build_model
 from caramel.models.open_clip.config import assemble_clip
-from caramel.refine.adversarial import refine_tables
-from caramel.refine.best_negatives import build_rows
-from caramel.refine.selection import select_negatives
+from caramel.refine.best_negatives import read_audit_rows, write_selected
+from caramel.refine.selection import find_reasons
+from caramel.refine.stored_tables import refine_stored_tables
 from caramel.registry import METHODS
 from caramel.schemas.candidates import CANDIDATES, CHOICES
 from caramel.schemas.columns import SUBTYPES
@@ -52,7 +52,6 @@ from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table, write_table_parts
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
-from caramel.schemas.rejects import REJECTS
 from caramel.schemas.scores import SCORES
 from caramel.schemas.stored import StoredTable
 from caramel.schemas.training import TRAINING
@@ -64,7 +63,6 @@ from caramel.training.data.batch import assemble_batch, draw_step_rows
 from caramel.training.data.examples import load_examples
 from caramel.training.data.row_units import RowCounts
 from caramel.training.variants import split_rows
-from caramel.utils.arrays import find_indices
 
 SEED, CAPTIONS, PER_PAIR, GOAL_GB = 1, 5, 7, 4.0
 CHUNK = 100_000  # pairs whose rows are in memory at a time while the inputs are written
@@ -216,16 +214,13 @@ def run_images(folder: Path) -> int:
 
 def run_refine(folder: Path) -> int:
     """Refine the captions; return the number of remaining negatives."""
-    refined = refine_tables(
-        read_table(PAIRS, folder / "pairs.parquet"),
-        read_table(NEGATIVES, folder / "negatives.parquet"),
-        read_table(PARAPHRASES, folder / "paraphrases.parquet"),
-        (read_table(SCORES, folder / "scores.parquet", only=("scorer", [name])) for name in SCORERS),
+    out = folder / "refined"
+    refine_stored_tables(
+        folder / "pairs.parquet", folder / "negatives.parquet", folder / "paraphrases.parquet",
+        folder / "scores.parquet", out,
         scorers=SCORERS, cell=0.02, within="subtype", exempt=(), folds=5, seed=SEED,
     )  # fmt: skip
-    for table in (PAIRS, NEGATIVES, PARAPHRASES, REJECTS):
-        write_table(table, getattr(refined, table.name), folder / "refined" / f"{table.name}.parquet")
-    return len(refined.negatives)
+    return len(read_table(NEGATIVES, out / "negatives.parquet", ["type"]))
 
 
 def run_gate(folder: Path) -> int:
@@ -251,18 +246,16 @@ def run_gate(folder: Path) -> int:
 
 def run_select(folder: Path) -> int:
     """Select negatives by the scores of the table; return the number of selected ones."""
-    negatives = read_table(NEGATIVES, folder / "negatives.parquet")
-    rows = build_rows(
-        negatives, read_table(PAIRS, folder / "pairs.parquet", ["pair_id", "image_id", "caption"])
-    )
+    negatives = folder / "negatives.parquet"
+    rows = read_audit_rows(negatives, folder / "pairs.parquet")
     sides: list[np.ndarray] = []
     for column in ("positive_score", "negative_score"):
         scores = read_table(SCORES, folder / "scores.parquet", [column])[column].to_numpy()
         sides.append(scores.reshape(len(SCORERS), -1).T)
-    selected = select_negatives(rows, *sides, scorers=SCORERS, cell=0.02, within="all", seed=SEED)
-    keep = find_indices(negatives["negative_id"], selected.rows["pair_id"]) >= 0
-    write_table(NEGATIVES, negatives[keep], folder / "selected.parquet")
-    return int(keep.sum())
+    reasons = find_reasons(rows, *sides, scorers=SCORERS, cell=0.02, within="all", seed=SEED)
+    del rows, sides
+    write_selected(negatives, reasons, folder / "selected")
+    return int((reasons == "").sum())
 
 
 def run_filter(folder: Path) -> int:

@@ -87,7 +87,7 @@ def refine_negatives(pairs: pd.DataFrame, output: WrittenCaption) -> str:
     """Return, in words, what formatting and refinement leave of the negatives."""
     config = read_profile("sugarcrepe", {}, ROOT)[1]
     scores = score_pairs(pairs, output.negatives, **config.scores.model_dump())
-    left = refine_tables(
+    refinement = refine_tables(
         pairs,
         output.negatives,
         output.paraphrases,
@@ -95,8 +95,10 @@ def refine_negatives(pairs: pd.DataFrame, output: WrittenCaption) -> str:
         **config.refine.model_dump(),
         folds=config.scores.folds,
     )
-    why = left.rejects.loc[left.rejects["id"].isin(output.negatives["negative_id"]), "reason"].value_counts()
-    return f"refined: {len(left.negatives)} of {len(output.negatives)} negatives are left; {dict(why)}"
+    reasons = pd.Series(refinement.reasons[1])
+    why = reasons[reasons != ""]
+    left = len(reasons) - len(why)
+    return f"refined: {left} of {len(reasons)} negatives are left; {dict(why.value_counts())}"
 
 
 @click.command()

@@ -7,9 +7,7 @@ from pathlib import Path
 
 from caramel.config.schema import Config
 from caramel.runtime.stage_runner import run_stage
-from caramel.schemas.io import build_frame, read_table, write_table
-from caramel.schemas.negatives import NEGATIVES
-from caramel.schemas.pairs import PAIRS
+from caramel.schemas.io import build_frame, write_table
 from caramel.schemas.rejects import REJECTS
 
 REFINED, OUT = Path("data/refine"), Path("data/select_negatives")
@@ -25,16 +23,15 @@ def select_negatives(config: Config) -> None:
         return
     from caramel.refine.best_negatives import select_best_negatives
 
-    selected = select_best_negatives(
-        read_table(NEGATIVES, REFINED / "negatives.parquet"),
-        read_table(PAIRS, REFINED / "pairs.parquet", ["pair_id", "image_id", "caption"]),
+    select_best_negatives(
+        REFINED / "negatives.parquet",
+        REFINED / "pairs.parquet",
+        OUT,
         **section.model_dump(),
         folds=config.scores.folds,
         executor=config.run.executor,
         folder=Path("work/select_negatives"),
     )
-    write_table(NEGATIVES, selected.rows, OUT / "negatives.parquet")
-    write_table(REJECTS, selected.rejects, OUT / "rejects.parquet")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 import os
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -11,9 +13,10 @@ from caramel.errors import ConfigError, DataError
 from caramel.refine import adversarial as refinement
 from caramel.refine.adversarial import compute_score_gaps, find_faults, refine_tables, select_unbalanced
 from caramel.refine.mirrored_grid import UNIT, select_balanced
+from caramel.refine.stored_tables import refine_stored_tables
 from caramel.schemas.catalogue import TABLES
 from caramel.schemas.contracts import check_table
-from caramel.schemas.io import build_frame
+from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.negatives import NEGATIVES, PARAPHRASES
 from caramel.schemas.pairs import PAIRS
 from caramel.schemas.scores import SCORES
@@ -51,11 +54,26 @@ def data(captions: list[str], negatives: list[str], subtypes: list[str] | None =
     )
 
 
+class RefinedTables(NamedTuple):
+    pairs: pd.DataFrame
+    negatives: pd.DataFrame
+    paraphrases: pd.DataFrame
+    rejects: pd.DataFrame
+
+
 def refined(pairs, negatives, paraphrases, scores, exempt=(), cell=0.02, scorers=GRID, within="subtype"):
+    """Store the tables, refine them there, and return the written tables."""
     settings = {"scorers": scorers, "cell": cell, "within": within, "exempt": exempt, "folds": 3, "seed": 4}
-    found = refine_tables(pairs, negatives, paraphrases, [scores], **settings)
-    for name in found._fields:
-        check_table(TABLES[name], getattr(found, name), "test")
+    given = (pairs, negatives, paraphrases, scores)
+    with TemporaryDirectory() as folder:
+        paths = [
+            write_table(table, rows, Path(folder) / f"{table.name}.parquet")
+            for table, rows in zip((PAIRS, NEGATIVES, PARAPHRASES, SCORES), given, strict=True)
+        ]
+        out = Path(folder) / "refined"
+        out.mkdir()
+        refine_stored_tables(*paths, out, **settings)
+        found = RefinedTables(*(read_table(TABLES[n], out / f"{n}.parquet") for n in RefinedTables._fields))
     assert sum(map(len, found)) == len(pairs) + len(negatives) + len(paraphrases)
     return found
 
@@ -134,13 +152,19 @@ def test_a_missing_pair_is_an_error():
 def test_refine_formats_everything_and_names_what_it_drops():
     captions, negatives = ["a cat ", "A dog", "a bus !"], ["a hat", "a DOG.", "a cup"]
     pairs, rows, paraphrases, scores = data(captions, negatives, ["add_obj"] * 3)
-    before = pairs.copy(), rows.copy(), paraphrases.copy()
     found = refined(pairs, rows, paraphrases, scores, exempt=("add",))
     assert found.pairs["caption"].tolist() == ["A cat.", "A dog.", "A bus."]
     assert found.negatives["negative_caption"].tolist() == ["A hat.", "A cup."]
     assert found.paraphrases["caption2"].tolist() == ["There is a cat.", "There is A dog.", "There is a bus."]
     assert reasons(found) == {"p001:add_obj": refinement.SAME_AS_CAPTION}
-    for old, new in zip(before, (pairs, rows, paraphrases), strict=True):
+
+
+def test_refine_changes_none_of_its_inputs():
+    tables = data(["a cat ", "A dog"], ["a hat", "a DOG."])[:3]
+    before = [rows.copy() for rows in tables]
+    settings = {"cell": 1.0, "within": "all", "exempt": (), "folds": 2, "seed": 4}
+    refine_tables(*tables, [], scorers=("length",), **settings)
+    for old, new in zip(before, tables, strict=True):
         pd.testing.assert_frame_equal(old, new)
 
 
@@ -279,6 +303,8 @@ def test_scores_in_parts_give_the_gaps_of_the_whole_and_a_missing_one_gives_none
     assert gaps.tolist() == [[UNIT // 2, -UNIT // 4], [-UNIT // 2, 0]]
     assert compute_score_gaps(parts, names, ["y", "x"]).tolist() == gaps.tolist()
     assert compute_score_gaps(parts[:1], names, ["y", "x"]) is None
+    with pytest.raises(DataError, match="two scores of one scorer"):
+        compute_score_gaps([*parts, scores[3:]], names, ["y", "x"])
 
 
 def test_texts_that_formatting_does_not_change_are_not_copied():

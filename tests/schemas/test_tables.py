@@ -20,9 +20,18 @@ from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.schemas.contracts import BOOL, FLOAT, INT, TEXT, TEXTS, Table, check_table
 from caramel.schemas.evaluation import SIMILARITIES as SIMILARITIES_TABLE
 from caramel.schemas.images import IMAGES
-from caramel.schemas.io import build_frame, hash_content, read_table, write_table, write_table_parts
+from caramel.schemas.io import (
+    GROUP,
+    build_frame,
+    hash_content,
+    iter_table,
+    read_table,
+    write_table,
+    write_table_parts,
+)
 from caramel.schemas.negatives import NEGATIVES as NEGATIVES_TABLE
 from caramel.schemas.negatives import PARAPHRASES
+from caramel.schemas.rejects import REJECTS
 from caramel.schemas.scores import SCORES
 from caramel.schemas.training import TRAINING
 
@@ -238,8 +247,19 @@ def test_parts_give_the_bytes_of_the_whole(parts: list[pd.DataFrame], tmp_path: 
     whole = pd.concat([build_frame(SCORES, []), *parts], ignore_index=True)
     paths = tmp_path / "whole.parquet", tmp_path / "parts.parquet"
     write_table(SCORES, whole.astype({"positive_score": float, "negative_score": float}), paths[0])
-    write_table_parts(SCORES, iter(parts), paths[1], by="scorer")
-    assert paths[0].read_bytes() == paths[1].read_bytes()
+    for by in ("scorer", None):
+        write_table_parts(SCORES, iter(parts), paths[1], by=by)
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+    read, back = list(iter_table(SCORES, paths[0])), read_table(SCORES, paths[0])
+    assert all(len(rows) <= GROUP for rows in read)
+    assert pd.concat([back[:0], *read], ignore_index=True).equals(back)
+
+
+def test_parts_of_long_texts_give_the_bytes_of_the_whole_wherever_they_are_cut(tmp_path: Path) -> None:
+    rows = pd.DataFrame({"id": [f"{i:0100}" for i in range(70_000)]}).assign(stage="a", reason="b", text=None)
+    whole = write_table(REJECTS, rows, tmp_path / "whole.parquet").read_bytes()
+    parts = (rows[:1234], rows[1234:9000], rows[9000:])
+    assert write_table_parts(REJECTS, parts, tmp_path / "parts.parquet").read_bytes() == whole
 
 
 def test_parts_that_could_hold_a_key_twice_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
@@ -248,6 +268,8 @@ def test_parts_that_could_hold_a_key_twice_are_refused_and_nothing_is_written(tm
         write_table_parts(SCORES, scores("a", "b", "a", rows=2), path, by="scorer")
     with pytest.raises(ContractError, match="duplicate keys"):
         write_table_parts(SCORES, [pd.concat(scores("a", "a", rows=2))], path, by="scorer")
+    with pytest.raises(ContractError, match="duplicate keys"):
+        write_table_parts(SCORES, scores("a", "b", "a", rows=2), path)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from caramel.utils.arrays import BLOCK, factorize_texts, find_indices, iter_texts
+from caramel.utils import arrays
+from caramel.utils.arrays import BLOCK, TextIndex, factorize_texts, find_indices, iter_texts
 
 NAMES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=20)
 
@@ -18,8 +19,19 @@ def test_a_place_is_the_first_that_a_search_finds(names: list[str], known: list[
     expected = [known.index(name) if name in known else -1 for name in names]
     for kind in ("str", "object"):
         found = find_indices(pd.Series(names, dtype=kind), pd.Series(known, dtype=kind))
+        assert (
+            found.tolist()
+            == TextIndex(pd.Series(known, dtype=kind)).find_indices(pd.Series(names, dtype=kind)).tolist()
+        )
         assert found.tolist() == expected
         assert found.dtype == np.int64
+
+
+def test_different_texts_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "_hash_texts", lambda texts: texts.str.len().to_numpy(np.int64))
+    known = pd.Series(["bb", "a", "c", "aa", "b", "a"], dtype="str")
+    names = pd.Series(["a", "b", "c", "d", "aa", "bb", "cc", "aaa", ""], dtype="str")
+    assert TextIndex(known).find_indices(names).tolist() == [1, 4, 2, -1, 3, 0, -1, -1, -1]
 
 
 @given(NAMES)

@@ -58,11 +58,13 @@ def compute_sharded_scores(
     for name in scorers:
         load_scorer(name)  # raises for an unknown scorer before anything is scored
     count = -(-len(rows) // size)
-    rows = rows[COLUMNS].sort_values("pair_id", ignore_index=True)
-    shard = assign_folds(rows["image_id"].tolist(), folds=count, seed=seed)
+    order = rows["pair_id"].argsort().to_numpy()
+    image, names = pd.factorize(rows["image_id"])
+    shard = assign_folds(names.tolist(), folds=count, seed=seed)[image]
     parts = []
     for i in np.unique(shard).tolist():
-        part = rows[shard == i]
+        here = order[shard[order] == i]
+        part = rows[COLUMNS].take(here).astype("str").reset_index(drop=True)  # categories become texts
         path = Path(folder) / "rows" / f"{i:05}.parquet"
         write_atomically(path, lambda temporary, part=part: part.to_parquet(temporary))  # type: ignore[misc]
         parts.append(LocalFile(str(path)))

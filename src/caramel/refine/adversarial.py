@@ -1,7 +1,8 @@
-"""Refine the tables of captions: one format, no duplicates, and a balanced grid over blind scorers.
+"""Decide which captions refinement keeps: one format, no duplicates, and a balanced grid over blind scorers.
 
 Adversarial refinement is SugarCrepe's (Hsieh et al. 2023, D.3): if a scorer prefers the true caption of one pair, it
-prefers the negative of another pair by about as much. The grid is in ``mirrored_grid.py``.
+prefers the negative of another pair by about as much. The grid is in ``mirrored_grid.py``, and
+``stored_tables.py`` writes the tables.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from caramel.blind.scores import require_pairs, score_pairs
-from caramel.errors import ConfigError
-from caramel.refine.mirrored_grid import UNIT, KeepMask, select_balanced
+from caramel.blind.scores import require_pairs, score_by_scorer
+from caramel.errors import ConfigError, DataError
+from caramel.refine.mirrored_grid import UNIT, select_balanced
 from caramel.sources.captions.formatting import format_caption
-from caramel.utils.arrays import BLOCK, Bools, Ints, factorize_texts, find_indices
+from caramel.utils.arrays import BLOCK, Bools, Ints, TextIndex, factorize_texts, find_indices, iter_texts
 from caramel.utils.text import normalise_text
 
 STAGE = "refine"
@@ -41,13 +42,16 @@ Faults = tuple[Reasons, Reasons, Reasons]
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
 
-class RefinedTables(NamedTuple):
-    """The kept rows, formatted, and the rejected rows with reasons; each table keeps its contract."""
+class Refinement(NamedTuple):
+    """What becomes of the rows of the tables ``pairs``, ``negatives`` and ``paraphrases``.
 
-    pairs: pd.DataFrame
-    negatives: pd.DataFrame
-    paraphrases: pd.DataFrame
-    rejects: pd.DataFrame
+    Attributes:
+        texts: the formatted text of each row. (n,) each.
+        reasons: why a row is rejected; "" if it is kept. (n,) each.
+    """
+
+    texts: tuple[pd.Series[str], ...]
+    reasons: Faults
 
 
 def refine_tables(
@@ -62,19 +66,20 @@ def refine_tables(
     exempt: Sequence[str],
     folds: int,
     seed: int,
-) -> RefinedTables:
+) -> Refinement:
     """Return formatted captions without duplicates, on which no scorer of the grid tells right from wrong.
 
-    A pair that loses all its negatives is kept: it is still an image with its true caption. The order of the input
-    rows affects only the order of the output rows.
+    Only negatives of the grid are scored: types are scored one by one, so that an exempt type changes no score of the
+    others. A pair that loses all its negatives is kept: it is still an image with its true caption. The order of the
+    input rows affects only the order of the results.
 
     Args:
-        pairs: table ``pairs``.
-        negatives: table ``negatives``.
-        paraphrases: table ``paraphrases``.
-        scores: table ``scores`` of the captions before formatting, in any number of parts; a scorer's scores are all in
-            one part, and one part is in memory at a time. They are used if they hold all scorers and formatting
-            changed no text; otherwise the formatted captions are scored again.
+        pairs: columns pair_id, image_id and caption of table ``pairs``.
+        negatives: columns ``blind.scores.SCORED`` of table ``negatives``.
+        paraphrases: columns pair_id and caption2 of table ``paraphrases``.
+        scores: table ``scores`` of the captions before formatting, in any number of parts; one part is in memory at a
+            time. They are used if they hold all scorers and formatting changed no text; otherwise the formatted
+            captions are scored again.
         scorers: scorers of the grid, any number; the published method has two.
         cell: side of a grid cell.
         within: whether each subtype has its own grid.
@@ -84,52 +89,26 @@ def refine_tables(
 
     Raises:
         ConfigError: there is no scorer, a scorer is named twice, or ``cell`` is not in [1e-6, 1].
+        DataError: a negative's pair is missing, or as in ``compute_score_gaps``.
     """
     check_grid(scorers, cell)
     formatted = _format_tables(pairs, negatives, paraphrases)
+    has_same_texts = _has_same_texts(formatted, (pairs, negatives))
+    del pairs, negatives, paraphrases  # here and below: so that no text is in memory longer than it is used
+    texts = tuple(rows[text] for rows, text in zip(formatted, TEXTS, strict=True))
     reasons = find_faults(*formatted)
     in_grid: Bools = (reasons[1] == "") & ~formatted[1]["type"].isin(exempt).to_numpy()
-    keep_mask = _select_by_grid(
-        formatted,
-        in_grid,
-        scores if _has_same_texts(formatted, (pairs, negatives)) else (),
-        scorers=scorers,
-        cell=cell,
-        within=within,
-        folds=folds,
-        seed=seed,
-    )
-    reasons[1][np.flatnonzero(in_grid)[~keep_mask]] = UNBALANCED
-    return _split_rejects(formatted, reasons)
-
-
-def _select_by_grid(
-    formatted: Tables,
-    in_grid: Bools,
-    scores: Iterable[pd.DataFrame],
-    *,
-    scorers: Sequence[str],
-    cell: float,
-    within: Within,
-    folds: int,
-    seed: int,
-) -> KeepMask:
-    """Return which negatives of the grid it keeps. (number of negatives in the grid,).
-
-    Only they are scored: types are scored one by one, so that an exempt type changes no score of the others.
-
-    Args:
-        formatted: tables ``pairs``, ``negatives`` and ``paraphrases``.
-        in_grid: (n,) whether each negative is in the grid.
-        scores, scorers, cell, within, folds, seed: as in ``refine_tables``.
-    """
     rows = formatted[1].loc[in_grid, ["negative_id", "subtype"]]
-    gaps = compute_score_gaps(scores, rows["negative_id"], scorers)
+    names, strata = rows["negative_id"], get_strata(rows, within)
+    gaps = compute_score_gaps(scores if has_same_texts else (), names, scorers)
     if gaps is None:
-        new = score_pairs(formatted[0], formatted[1][in_grid], scorers=scorers, folds=folds, seed=seed)
-        gaps = compute_score_gaps([new], rows["negative_id"], scorers)
+        new = score_by_scorer(formatted[0], formatted[1][in_grid], scorers=scorers, folds=folds, seed=seed)
+        gaps = compute_score_gaps(new, names, scorers)
+    del formatted
     assert gaps is not None
-    return select_balanced(gaps, rows["negative_id"].array, get_strata(rows, within), cell=cell, seed=seed)
+    keep_mask = select_balanced(gaps, iter_texts(names), strata, cell=cell, seed=seed)
+    reasons[1][np.flatnonzero(in_grid)[~keep_mask]] = UNBALANCED
+    return Refinement(texts, reasons)
 
 
 def select_unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.DataFrame:
@@ -137,7 +116,7 @@ def select_unbalanced(negatives: pd.DataFrame, rejects: pd.DataFrame) -> pd.Data
 
     Args:
         negatives: table ``negatives`` before refinement.
-        rejects: table ``rejects`` that ``refine_tables`` returned.
+        rejects: table ``rejects`` of that refinement.
     """
     left_out = rejects[rejects["reason"] == UNBALANCED]
     at = find_indices(negatives["negative_id"], left_out["id"])
@@ -179,8 +158,8 @@ def _format_texts(texts: pd.Series[str]) -> pd.Series[str]:
 
     Blocks of texts are Python texts at a time: all of them would take twice the memory of Arrow's.
     """
-    blocks = (texts.array[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
-    parts = [pa.array(map(format_caption, block), pa.large_string()) for block in blocks]
+    blocks = (texts.iloc[start : start + BLOCK] for start in range(0, len(texts), BLOCK))
+    parts = [pa.array(map(format_caption, block.tolist()), pa.large_string()) for block in blocks]
     formatted: pd.Series[str] = pa.chunked_array(parts, pa.large_string()).to_pandas()
     same = bool(np.all(formatted.array == texts.array))
     return texts.reset_index(drop=True) if same else formatted
@@ -213,7 +192,7 @@ def find_faults(
         DataError: a negative's pair is missing.
     """
     require_pairs(pairs, negatives)
-    of_pairs, negative_numbers, paraphrase_numbers = _number_texts(
+    of_pairs, negative_numbers, paraphrase_numbers = number_texts(
         pairs["caption"], negatives["negative_caption"], paraphrases["caption2"]
     )
     caption = of_pairs[find_indices(negatives["pair_id"], pairs["pair_id"])]
@@ -245,17 +224,17 @@ def find_faults(
         unusable = (of_negatives == "") & (fault != "")
         of_negatives[unusable] = "paraphrase: " + fault[unusable]
     usable = np.flatnonzero(of_negatives == "")
-    duplicate = _build_duplicate_mask(
-        negatives["negative_id"].iloc[usable], caption[usable], negative_numbers[usable]
-    )
+    both = caption[usable] * (int(negative_numbers.max(initial=0)) + 1) + negative_numbers[usable]
+    duplicate = build_duplicate_mask(negatives["negative_id"], usable, both)
     of_negatives[usable[duplicate]] = DUPLICATE
     return _select_first_fault({NO_WORDS: of_pairs == WORDLESS}), of_negatives, of_paraphrases
 
 
-def _number_texts(*texts: pd.Series[str]) -> list[Ints]:
+def number_texts(*texts: pd.Series[str]) -> list[Ints]:
     """Return a number for each text, equal for equal words in order; ``WORDLESS`` without words. (n,) each."""
     ends = np.cumsum([len(column) for column in texts])
-    numbers = factorize_texts(itertools.chain([""], *(map(normalise_text, column) for column in texts)))
+    words = (map(normalise_text, iter_texts(column)) for column in texts)
+    numbers = factorize_texts(itertools.chain([""], *words))
     return np.split(numbers[1:], ends[:-1])
 
 
@@ -266,11 +245,21 @@ def _select_first_fault(faults: Mapping[str, Bools]) -> Reasons:
     return reasons
 
 
-def _build_duplicate_mask(names: pd.Series[str], caption: Ints, negative: Ints) -> Bools:
-    """Return which rows have the same texts as a row with a smaller name. (n,)."""
-    order = names.argsort().to_numpy()
-    mask = np.zeros(len(names), dtype=np.bool_)
-    mask[order] = pd.DataFrame({"caption": caption[order], "negative": negative[order]}).duplicated()
+def build_duplicate_mask(names: pd.Series[str], rows: Ints, keys: Ints) -> Bools:
+    """Return which rows have the same key as one of these rows with a smaller name. (n,).
+
+    Args:
+        names: names of at least these rows.
+        rows: (n,) positions of the rows in ``names``.
+        keys: (n,) key of each row.
+    """
+    order = np.argsort(keys, kind="stable")
+    is_equal = np.diff(keys[order]) == 0
+    is_shared = (np.r_[False, is_equal] | np.r_[is_equal, False])[: len(order)]
+    shared = order[is_shared]  # only their names must be compared
+    shared = shared[names.iloc[rows[shared]].argsort().to_numpy()]
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    mask[shared] = pd.Series(keys[shared]).duplicated()
     return mask
 
 
@@ -280,30 +269,20 @@ def compute_score_gaps(
     """Return the gaps under all scorers in units of 1e-6, (n, k); None if a gap is missing or NaN.
 
     Args:
-        scores: table ``scores`` in parts; a scorer's scores are all in one part.
+        scores: table ``scores`` in any number of parts.
         names: n values of ``negative_id``.
         scorers: k names.
+
+    Raises:
+        DataError: two parts have a score of one negative by one scorer.
     """
-    gaps = np.full((len(names), len(scorers)), np.nan)
+    index, gaps = TextIndex(names), np.full((len(names), len(scorers)), np.nan)
     for part in scores:
-        for scorer in set(scorers).intersection(part["scorer"].unique()):
-            scorer_rows = part[part["scorer"] == scorer]
-            at = find_indices(names, scorer_rows["negative_id"])
-            gap = (scorer_rows["positive_score"] - scorer_rows["negative_score"]).to_numpy(np.float64) * UNIT
-            gaps[:, scorers.index(scorer)] = np.append(gap, np.nan)[at]
-    return None if np.isnan(gaps).any() else np.rint(gaps).astype(np.int64)
-
-
-def _split_rejects(formatted: Tables, reasons: Faults) -> RefinedTables:
-    """Return the rows without a reason, and the other rows as table ``rejects``."""
-    names = (("pair_id", ""), ("negative_id", ""), ("pair_id", ":paraphrase"))
-    remaining, rejects = [], []
-    for rows, reason, (name, ending), text in zip(formatted, reasons, names, TEXTS, strict=True):
-        bad = reason != ""
-        remaining.append(rows[~bad].reset_index(drop=True))
-        dropped = rows[bad]
-        columns = {"id": dropped[name] + ending, "stage": STAGE, "reason": reason[bad], "text": dropped[text]}
-        rejects.append(pd.DataFrame(columns, index=dropped.index))
-    refined = RefinedTables(remaining[0], remaining[1], remaining[2], pd.concat(rejects, ignore_index=True))
-    assert sum(map(len, refined)) == sum(map(len, formatted))
-    return refined
+        rows = part[part["scorer"].isin(scorers)]
+        at, column = index.find_indices(rows["negative_id"]), find_indices(rows["scorer"], pd.Series(scorers))
+        gap = (rows["positive_score"] - rows["negative_score"]).to_numpy(np.float64) * UNIT
+        known = at >= 0
+        if not np.isnan(gaps[at[known], column[known]]).all():
+            raise DataError("Table 'scores' has two scores of one scorer for a negative. Rerun stage scores.")
+        gaps[at[known], column[known]] = gap[known]
+    return None if np.isnan(gaps).any() else np.rint(gaps, out=gaps).astype(np.int64)

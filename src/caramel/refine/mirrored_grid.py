@@ -55,8 +55,10 @@ def select_balanced(
 def compute_grid_cells(gaps: Ints, *, cell: float) -> Ints:
     """Return the coordinates of each pair's cell, as in ``select_balanced``: 0 where a gap is zero. (n, k)."""
     full = (gaps != 0).all(axis=1)
-    step = np.where(full, round(cell * UNIT), UNIT // ZERO_BINS)[:, None]
-    cells: Ints = np.sign(gaps) * ((np.abs(gaps) - 1) // step + 1)
+    step = np.where(full, round(cell * UNIT), UNIT // ZERO_BINS)
+    cells = np.empty(gaps.shape, dtype=np.int64)
+    for number, column in enumerate(gaps.T):
+        cells[:, number] = np.sign(column) * ((np.abs(column) - 1) // step + 1)
     return cells
 
 

@@ -15,6 +15,7 @@ authors' encoder is CLIP ViT-B/32 (github.com/IMirandaM/BiVLC, TROHN_Img_scoring
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,16 +31,27 @@ from caramel.interfaces.settings import Executor
 from caramel.io.keys import compute_text_key
 from caramel.models.embedding_cache import build_vector_table
 from caramel.models.specs import open_model
-from caramel.refine.adversarial import NO_WORDS, UNBALANCED, Within, check_grid, get_strata
+from caramel.refine.adversarial import (
+    NO_WORDS,
+    UNBALANCED,
+    WORDLESS,
+    Reasons,
+    Within,
+    build_duplicate_mask,
+    check_grid,
+    get_strata,
+    number_texts,
+)
 from caramel.refine.mirrored_grid import UNIT, KeepMask, select_balanced
 from caramel.refine.rows import build_rejects
 from caramel.sources.captions.formatting import CLOSERS
-from caramel.utils.arrays import Floats, find_indices
-from caramel.utils.text import extract_words
+from caramel.utils.arrays import Bools, Floats, TextIndex, iter_texts
+from caramel.utils.text import normalise_text
 
 PERCENTILE = 64.5
 MIN_SIMILARITY = 0.999  # least similarity of near copies
 MIN_CHARACTERS = 11
+NEARBY = 1024  # captions whose words are remembered
 
 BELOW = "below the percentile of its subtype under {}"
 QUESTION = "the negative is a question"
@@ -82,11 +94,12 @@ def score_rows(
         executor=executor if len(rows) > SHARD else "inline",
     )
     positive, negative = (np.full((len(rows), len(scorers)), np.nan) for _ in range(2))
+    index = TextIndex(rows["pair_id"])
     for path in files:  # one shard at a time: all of them would be millions of Python texts
         shard = pd.read_parquet(path)
         for column, scorer in enumerate(scorers):
             part = shard[shard["scorer"] == scorer]
-            at = find_indices(part["negative_id"], rows["pair_id"])
+            at = index.find_indices(part["negative_id"])
             positive[at, column], negative[at, column] = part["positive_score"], part["negative_score"]
     return positive, negative
 
@@ -155,9 +168,39 @@ def select_negatives(
     percentile: float = PERCENTILE,
     similarity: Floats | None = None,
 ) -> Selection:
-    """Return the best rows by the scores of their negatives, cleaned, and balanced on the grid of the gaps.
+    """Return the rows without a reason of ``find_reasons``, whose arguments these are, and the other rows."""
+    reasons = find_reasons(
+        rows,
+        positive,
+        negative,
+        scorers=scorers,
+        cell=cell,
+        within=within,
+        seed=seed,
+        percentile=percentile,
+        similarity=similarity,
+    )
+    rows = rows.reset_index(drop=True)
+    selected = Selection(rows[reasons == ""].reset_index(drop=True), build_rejects(rows, reasons))
+    assert len(selected.rows) + len(selected.rejects) == len(rows)
+    return selected
 
-    A row must pass these steps in turn:
+
+def find_reasons(
+    rows: pd.DataFrame,
+    positive: Floats,
+    negative: Floats,
+    *,
+    scorers: Sequence[str],
+    cell: float,
+    within: Within,
+    seed: int,
+    percentile: float = PERCENTILE,
+    similarity: Floats | None = None,
+) -> Reasons:
+    """Return why each row is not selected; "" if it is among the best by the scores of the negatives. (n,).
+
+    The selected rows are cleaned, and balanced on the grid of the gaps. A row must pass these steps in turn:
 
     1. The negative has at least ``MIN_CHARACTERS`` characters, and is not a near copy of its caption
        (``MIN_SIMILARITY``).
@@ -166,7 +209,7 @@ def select_negatives(
        ``pair_id`` that passed so far.
     4. The grid keeps it (``mirrored_grid.select_balanced``).
 
-    The order of the input rows affects only the order of the output rows.
+    The order of the input rows affects only the order of the result.
 
     Args:
         rows: audit rows; only pair_id, subtype, caption and negative_caption are read.
@@ -190,10 +233,8 @@ def select_negatives(
     _check_scores(positive, negative, scorers, len(rows))
     if similarity is not None:
         _check_similarity(similarity, len(rows))
-    rows = rows.reset_index(drop=True)
     reasons = np.full(len(rows), "", dtype=object)
-    written = zip(rows["caption"], rows["negative_caption"], strict=True)
-    reasons[[_is_near_copy(*texts) for texts in written]] = AS_CAPTION
+    reasons[_build_near_copy_mask(rows["caption"], rows["negative_caption"])] = AS_CAPTION
     if similarity is not None:
         reasons[similarity >= MIN_SIMILARITY] = AS_CAPTION
     reasons[(rows["negative_caption"].str.len() < MIN_CHARACTERS).to_numpy(bool)] = SHORT
@@ -202,17 +243,15 @@ def select_negatives(
         low = ~_build_percentile_mask(negative[left, column], rows["subtype"].iloc[left], percentile)
         reasons[left[low]] = BELOW.format(scorers[column])
     left = left[reasons[left] == ""]
-    reasons[left] = _find_text_faults(rows.iloc[left])
+    reasons[left] = _find_text_faults(rows[["pair_id", "negative_caption"]].iloc[left])
     left = left[reasons[left] == ""]
-    part = rows.iloc[left]
+    part = rows[["pair_id", "subtype"]].iloc[left]
     gaps = np.rint((positive[left] - negative[left]) * UNIT).astype(np.int64)
     keep_mask = select_balanced(
-        gaps, part["pair_id"].tolist(), get_strata(part, within), cell=cell, seed=seed
+        gaps, iter_texts(part["pair_id"]), get_strata(part, within), cell=cell, seed=seed
     )
     reasons[left[~keep_mask]] = UNBALANCED
-    selected = Selection(rows[reasons == ""].reset_index(drop=True), build_rejects(rows, reasons))
-    assert len(selected.rows) + len(selected.rejects) == len(rows)
-    return selected
+    return reasons
 
 
 def _check_scores(positive: Floats, negative: Floats, scorers: Sequence[str], rows: int) -> None:
@@ -251,36 +290,41 @@ def _build_percentile_mask(scores: Floats, subtypes: pd.Series[str], percentile:
     return above
 
 
-def _find_text_faults(rows: pd.DataFrame) -> list[str]:
+def _find_text_faults(rows: pd.DataFrame) -> Reasons:
     """Return the fault of each row's negative, or ""; duplicates are checked last. (n,)."""
-    negatives = [" ".join(extract_words(text)) for text in rows["negative_caption"]]
-    faults = [_find_fault(*texts) for texts in zip(rows["negative_caption"], negatives, strict=True)]
-    good = [i for i, fault in enumerate(faults) if not fault]
-    names = rows["pair_id"].to_numpy(dtype=object)
-    first: dict[str, int] = {}
-    for i in sorted(good, key=lambda i: names[i]):
-        if first.setdefault(negatives[i], i) != i:
-            faults[i] = TWICE
+    (words,) = number_texts(rows["negative_caption"])
+    written = zip(iter_texts(rows["negative_caption"]), (words != WORDLESS).tolist(), strict=True)
+    faults: Reasons = np.fromiter((_find_fault(*one) for one in written), object, len(rows))
+    good = np.flatnonzero(faults == "")
+    faults[good[build_duplicate_mask(rows["pair_id"], good, words[good])]] = TWICE
     return faults
 
 
-def _find_fault(text: str, words: str) -> str:
+def _find_fault(text: str, has_words: bool) -> str:
     """Return the fault of a negative by itself, or ""."""
     end = text.rstrip().rstrip(CLOSERS)[-1:]
-    if not words:
+    if not has_words:
         return NO_WORDS
     if end == "?":
         return QUESTION
     return UNFINISHED if end != "." else ""
 
 
-def _is_near_copy(caption: str, negative: str) -> bool:
-    """Return whether both texts have nearly the same words; a negative without words is never a near copy."""
+def _build_near_copy_mask(captions: pd.Series[str], negatives: pd.Series[str]) -> Bools:
+    """Return which negatives have nearly the words of their caption; without words they have not. (n,)."""
     from rapidfuzz.distance import Levenshtein
 
-    caption_words, other = (" ".join(extract_words(text)) for text in (caption, negative))
-    return (
-        bool(other)
-        and Levenshtein.normalized_similarity(caption_words, other, score_cutoff=MIN_SIMILARITY)
-        >= MIN_SIMILARITY
+    def is_near_copy(caption: str, negative: str) -> bool:
+        other = normalise_text(negative)
+        return (
+            bool(other)
+            and Levenshtein.normalized_similarity(
+                normalise_caption(caption), other, score_cutoff=MIN_SIMILARITY
+            )
+            >= MIN_SIMILARITY
+        )
+
+    normalise_caption = lru_cache(NEARBY)(normalise_text)  # the negatives of a caption are often neighbours
+    return np.fromiter(
+        map(is_near_copy, iter_texts(captions), iter_texts(negatives)), np.bool_, len(captions)
     )

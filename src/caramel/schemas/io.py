@@ -6,7 +6,8 @@ A table on disk is one Parquet file that is written with fixed settings, so that
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pandas as pd
@@ -40,35 +41,42 @@ def write_table(table: Table, rows: pd.DataFrame, path: str | Path) -> Path:
     return path
 
 
-def write_table_parts(table: Table, parts: Iterable[pd.DataFrame], path: str | Path, *, by: str) -> Path:
+def write_table_parts(
+    table: Table, parts: Iterable[pd.DataFrame], path: str | Path, *, by: str | None = None
+) -> Path:
     """Write rows that come in parts to one Parquet file, with the same bytes as ``write_table`` for all rows.
 
     When the next part is requested, only the last rows of the previous one are in memory.
 
     Args:
-        by: column of the key. Two parts never share a value of it, so that each key is in only one part.
+        by: column of the key. Two parts never share a value of it, so that each key is in only one part. None: parts
+            may share values of each column; the keys are read again after the last part, to be checked.
 
     Raises:
-        ContractError: a part breaks the contract, or two parts share a value.
+        ContractError: a part breaks the contract, two parts share a value of ``by``, or a key is a duplicate.
     """
     path, previous_values = Path(path), set[object]()
 
     def write_rows(new: Path) -> None:
-        rest = table.schema.empty_table()
+        rest, is_empty = table.schema.empty_table(), True
         with pq.ParquetWriter(new, table.schema, compression="zstd") as file:
             for part in parts:
                 arrow = check_table(table, part, str(path))
-                values = set(arrow.column(by).unique().to_pylist())
+                values = set(arrow.column(by).unique().to_pylist()) if by else set[object]()
                 if again := sorted(map(str, previous_values & values)):
                     raise ContractError(f"Table {table.name!r} at {path}: two parts hold {by} {again[0]!r}.")
                 previous_values.update(values)
                 rest = pa.concat_tables([rest, arrow])
                 whole = len(rest) // GROUP * GROUP
-                if whole:
-                    file.write_table(rest.slice(0, whole), row_group_size=GROUP)
+                for start in range(0, whole, GROUP):  # pages end where chunks end: a group must be one chunk
+                    file.write_table(rest.slice(start, GROUP).combine_chunks(), row_group_size=GROUP)
+                    is_empty = False
                 rest = rest.take(pa.array(range(whole, len(rest)), pa.int64()))  # a slice would keep all
-            if len(rest) or not previous_values:
+            if len(rest) or is_empty:
                 file.write_table(rest, row_group_size=GROUP)
+        if by is None:
+            with open_parquet(new) as written:
+                check_key(table, _read_columns(written, table.key), str(path))
 
     write_atomically(path, write_rows)
     return path
@@ -94,6 +102,38 @@ def read_table(
         ContractError: it breaks the contract; see ``check_table``.
     """
     path, wanted = Path(path), list(columns or table.columns)
+    with _open_table(table, path) as (file, stored):
+        arrow = (
+            _read_columns(file, [stored[name] for name in wanted])
+            if only is None
+            else _read_only(table, file, stored, wanted, *only, str(path))
+        )
+        arrow = _check_columns(table, arrow.rename_columns(wanted), str(path))
+        rows: pd.DataFrame = arrow.to_pandas(
+            self_destruct=True,
+            use_threads=False,
+            types_mapper={TEXTS: pd.ArrowDtype(TEXTS)}.get if arrow_lists else None,
+        )
+        del arrow  # its columns are gone
+        pa.default_memory_pool().release_unused()  # a large table would keep hundreds of megabytes
+    return rows
+
+
+def iter_table(
+    table: Table, path: str | Path, columns: Sequence[str] | None = None
+) -> Iterator[pd.DataFrame]:
+    """Yield the rows of ``read_table`` in parts: only one row group is in memory, and is checked by itself."""
+    path, wanted = Path(path), list(columns or table.columns)
+    with _open_table(table, path) as (file, stored):
+        for number in range(file.num_row_groups):
+            arrow = file.read_row_group(number, [stored[name] for name in wanted], use_threads=False)
+            arrow.validate(full=True)
+            yield _check_columns(table, arrow.rename_columns(wanted), str(path)).to_pandas()
+
+
+@contextmanager
+def _open_table(table: Table, path: Path) -> Iterator[tuple[pq.ParquetFile, dict[str, str]]]:
+    """Open the file of a table; also give the name in the file of each column of the contract."""
     if not path.exists():
         raise DataError(f"Table {table.name!r} is missing: {str(path)!r}. Run `dvc repro` to create it.")
     try:
@@ -105,25 +145,19 @@ def read_table(
                     f"Table {table.name!r} at {str(path)!r} has columns {names}; "
                     f"the contract requires {list(table.columns)}."
                 )
-            arrow = (
-                _read_columns(file, [stored[name] for name in wanted])
-                if only is None
-                else _read_only(table, file, stored, wanted, *only, str(path))
-            ).rename_columns(wanted)
-        arrow = pa.table({name: cast_column(table, name, arrow.column(name), str(path)) for name in wanted})
-        check_values(table, arrow, str(path))
-        if set(table.key) <= set(wanted):
-            check_key(table, arrow, str(path))
-        rows: pd.DataFrame = arrow.to_pandas(
-            self_destruct=True,
-            use_threads=False,
-            types_mapper={TEXTS: pd.ArrowDtype(TEXTS)}.get if arrow_lists else None,
-        )
-        del arrow  # its columns are gone
-        pa.default_memory_pool().release_unused()  # a large table would keep hundreds of megabytes
+            yield file, stored
     except DataError as error:
         raise type(error)(f"{error}\n{AGAIN}") from error
-    return rows
+
+
+def _check_columns(table: Table, arrow: pa.Table, where: str) -> pa.Table:
+    """Return columns of the table in their own types, after checks of what ``check_table`` checks of them."""
+    names = arrow.column_names
+    arrow = pa.table({name: cast_column(table, name, arrow.column(name), where) for name in names})
+    check_values(table, arrow, where)
+    if set(table.key) <= set(names):
+        check_key(table, arrow, where)
+    return arrow
 
 
 def _read_columns(file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
