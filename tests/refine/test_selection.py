@@ -4,7 +4,7 @@ import pytest
 from encoders import CountingEncoder
 
 from caramel.errors import BackendError, ConfigError, DataError
-from caramel.refine import selection
+from caramel.refine import negative_faults, selection
 from caramel.refine.adversarial import NO_WORDS, UNBALANCED
 from caramel.refine.selection import select_negatives
 from caramel.schemas.contracts import check_table
@@ -83,12 +83,12 @@ def test_every_negative_that_is_not_clean_is_dropped_with_its_reason():
     ]
     found = selected(rows(negatives), np.full((8, 2), 0.5), np.full((8, 2), 0.5))
     assert reasons(found) == {
-        "p001": selection.QUESTION,
-        "p002": selection.UNFINISHED,
+        "p001": negative_faults.QUESTION,
+        "p002": negative_faults.UNFINISHED,
         "p003": selection.AS_CAPTION,
         "p004": NO_WORDS,
-        "p005": selection.TWICE,
-        "p007": selection.UNFINISHED,
+        "p005": negative_faults.TWICE,
+        "p007": negative_faults.UNFINISHED,
     }
 
 
@@ -136,7 +136,7 @@ def test_cosines_are_those_of_the_models_texts(families, tmp_path, monkeypatch):
         CountingEncoder(width=8).encode_texts(data[c].tolist(), None) for c in ("caption", "negative_caption")
     ]
     assert found == pytest.approx((vectors[0] * vectors[1]).sum(axis=1), abs=1e-6)
-    assert found[1] >= selection.MIN_SIMILARITY
+    assert found[1] >= negative_faults.MIN_SIMILARITY
     assert selection.compute_cosines(data[:0], "counting:8").shape == (0,)
     with pytest.raises(BackendError, match="'matching:4' does not embed texts"):
         selection.compute_cosines(data, "matching:4")

@@ -60,11 +60,12 @@ def compute_sharded_scores(
     count = -(-len(rows) // size)
     order = rows["pair_id"].argsort().to_numpy()
     image, names = pd.factorize(rows["image_id"])
-    shard = assign_folds(names.tolist(), folds=count, seed=seed)[image]
+    shard = assign_folds(names.tolist(), folds=count, seed=seed)[image[order]]
     parts = []
     for i in np.unique(shard).tolist():
-        here = order[shard[order] == i]
-        part = rows[COLUMNS].take(here).astype("str").reset_index(drop=True)  # categories become texts
+        part = (
+            rows[COLUMNS].take(order[shard == i]).reset_index(drop=True).astype("str")
+        )  # categories become texts
         path = Path(folder) / "rows" / f"{i:05}.parquet"
         write_atomically(path, lambda temporary, part=part: part.to_parquet(temporary))  # type: ignore[misc]
         parts.append(LocalFile(str(path)))

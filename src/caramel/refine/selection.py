@@ -15,7 +15,6 @@ authors' encoder is CLIP ViT-B/32 (github.com/IMirandaM/BiVLC, TROHN_Img_scoring
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,34 +30,18 @@ from caramel.interfaces.settings import Executor
 from caramel.io.keys import compute_text_key
 from caramel.models.embedding_cache import build_vector_table
 from caramel.models.specs import open_model
-from caramel.refine.adversarial import (
-    NO_WORDS,
-    UNBALANCED,
-    WORDLESS,
-    Reasons,
-    Within,
-    build_duplicate_mask,
-    check_grid,
-    get_strata,
-    number_texts,
-)
+from caramel.refine.adversarial import UNBALANCED, Reasons, Within, check_grid, get_strata
 from caramel.refine.mirrored_grid import UNIT, KeepMask, select_balanced
+from caramel.refine.negative_faults import MIN_SIMILARITY, build_near_copy_mask, find_text_faults
 from caramel.refine.rows import build_rejects
-from caramel.sources.captions.formatting import CLOSERS
-from caramel.utils.arrays import Bools, Floats, TextIndex, iter_texts
-from caramel.utils.text import normalise_text
+from caramel.utils.arrays import Floats, TextIndex, iter_texts
 
 PERCENTILE = 64.5
-MIN_SIMILARITY = 0.999  # least similarity of near copies
 MIN_CHARACTERS = 11
-NEARBY = 1024  # captions whose words are remembered
 
 BELOW = "below the percentile of its subtype under {}"
-QUESTION = "the negative is a question"
-UNFINISHED = "the negative has no final stop"
 AS_CAPTION = "the negative is as good as its caption"
 SHORT = f"the negative has fewer than {MIN_CHARACTERS} signs"
-TWICE = "the negative stands elsewhere already"
 
 
 def score_rows(
@@ -234,7 +217,7 @@ def find_reasons(
     if similarity is not None:
         _check_similarity(similarity, len(rows))
     reasons = np.full(len(rows), "", dtype=object)
-    reasons[_build_near_copy_mask(rows["caption"], rows["negative_caption"])] = AS_CAPTION
+    reasons[build_near_copy_mask(rows["caption"], rows["negative_caption"])] = AS_CAPTION
     if similarity is not None:
         reasons[similarity >= MIN_SIMILARITY] = AS_CAPTION
     reasons[(rows["negative_caption"].str.len() < MIN_CHARACTERS).to_numpy(bool)] = SHORT
@@ -243,7 +226,7 @@ def find_reasons(
         low = ~_build_percentile_mask(negative[left, column], rows["subtype"].iloc[left], percentile)
         reasons[left[low]] = BELOW.format(scorers[column])
     left = left[reasons[left] == ""]
-    reasons[left] = _find_text_faults(rows[["pair_id", "negative_caption"]].iloc[left])
+    reasons[left] = find_text_faults(rows[["pair_id", "negative_caption"]].iloc[left])
     left = left[reasons[left] == ""]
     part = rows[["pair_id", "subtype"]].iloc[left]
     gaps = np.rint((positive[left] - negative[left]) * UNIT).astype(np.int64)
@@ -288,43 +271,3 @@ def _build_percentile_mask(scores: Floats, subtypes: pd.Series[str], percentile:
     bounds = np.array([np.percentile(scores[codes == code], percentile) for code in range(len(names))])
     above: KeepMask = scores >= bounds[codes] if len(names) else np.zeros(0, dtype=np.bool_)
     return above
-
-
-def _find_text_faults(rows: pd.DataFrame) -> Reasons:
-    """Return the fault of each row's negative, or ""; duplicates are checked last. (n,)."""
-    (words,) = number_texts(rows["negative_caption"])
-    written = zip(iter_texts(rows["negative_caption"]), (words != WORDLESS).tolist(), strict=True)
-    faults: Reasons = np.fromiter((_find_fault(*one) for one in written), object, len(rows))
-    good = np.flatnonzero(faults == "")
-    faults[good[build_duplicate_mask(rows["pair_id"], good, words[good])]] = TWICE
-    return faults
-
-
-def _find_fault(text: str, has_words: bool) -> str:
-    """Return the fault of a negative by itself, or ""."""
-    end = text.rstrip().rstrip(CLOSERS)[-1:]
-    if not has_words:
-        return NO_WORDS
-    if end == "?":
-        return QUESTION
-    return UNFINISHED if end != "." else ""
-
-
-def _build_near_copy_mask(captions: pd.Series[str], negatives: pd.Series[str]) -> Bools:
-    """Return which negatives have nearly the words of their caption; without words they have not. (n,)."""
-    from rapidfuzz.distance import Levenshtein
-
-    def is_near_copy(caption: str, negative: str) -> bool:
-        other = normalise_text(negative)
-        return (
-            bool(other)
-            and Levenshtein.normalized_similarity(
-                normalise_caption(caption), other, score_cutoff=MIN_SIMILARITY
-            )
-            >= MIN_SIMILARITY
-        )
-
-    normalise_caption = lru_cache(NEARBY)(normalise_text)  # the negatives of a caption are often neighbours
-    return np.fromiter(
-        map(is_near_copy, iter_texts(captions), iter_texts(negatives)), np.bool_, len(captions)
-    )
