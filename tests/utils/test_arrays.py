@@ -45,7 +45,8 @@ def test_texts_of_different_blocks_are_compared(rows: int) -> None:
     assert (found == np.arange(rows) % 7).all()
 
 
-@pytest.mark.parametrize("kind", ["str", "object", "category"])
-def test_a_columns_texts_come_in_its_order(kind: str) -> None:
-    texts = [str(i % 7) for i in range(BLOCK + 1)]
-    assert list(iter_texts(pd.Series(texts, dtype=kind))) == texts
+@pytest.mark.parametrize("dtype", ["str", "object", "category"])
+def test_the_values_of_a_column_come_in_its_order_from_all_blocks(dtype: str) -> None:
+    texts = [f"text {i % 7}" for i in range(BLOCK + 1)]
+    assert list(iter_texts(pd.Series(texts, dtype=dtype))) == texts
+    assert list(iter_texts(pd.Series([], dtype=dtype))) == []
