@@ -43,6 +43,30 @@ def iter_texts(values: pd.Series) -> Iterator[Any]:
         yield from values.iloc[start : start + BLOCK].to_numpy(object)
 
 
+def factorize_texts(texts: Iterable[str]) -> Ints:
+    """Return a code for each text, equal for equal texts, from 0 in order of first occurrence. (n,).
+
+    Texts are processed in blocks and distinguished by digests of 128 bits, so that only few of millions of
+    generated texts are in memory at once. Digests are sorted: a hash table of them takes twice as much memory.
+    """
+    texts, parts = iter(texts), [np.empty((0, 2), np.uint64)]
+    while block := list(itertools.islice(texts, BLOCK)):
+        encoded = (text.encode("utf-8", "surrogatepass") for text in block)
+        digests = b"".join(hashlib.blake2b(text, digest_size=DIGEST).digest() for text in encoded)
+        parts.append(np.frombuffer(digests, np.uint64).reshape(-1, 2))
+    low, high = np.concatenate(parts).T
+    del parts
+    order = np.lexsort((low, high))
+    is_new = np.ones(len(order), dtype=np.bool_)
+    is_new[1:] = (np.diff(low[order]) != 0) | (np.diff(high[order]) != 0)
+    first = order[is_new]  # the first occurrence, because the sort is stable
+    code = np.empty(len(first), dtype=np.int64)
+    code[np.argsort(first)] = np.arange(len(first))
+    codes = np.empty(len(order), dtype=np.int64)
+    codes[order] = code[np.cumsum(is_new) - 1]
+    return codes
+
+
 class TextIndex:
     """Looks up texts, part by part, among n known texts; see ``find_indices``, which builds its index for each call.
 
@@ -81,27 +105,3 @@ class TextIndex:
 def _hash_texts(texts: pd.Series[str]) -> Ints:
     """Return a hash of each text, equal for equal texts in this process. (n,)."""
     return np.fromiter(map(hash, iter_texts(texts)), np.int64, len(texts))
-
-
-def factorize_texts(texts: Iterable[str]) -> Ints:
-    """Return a code for each text, equal for equal texts, from 0 in order of first occurrence. (n,).
-
-    Texts are processed in blocks and distinguished by digests of 128 bits, so that only few of millions of
-    generated texts are in memory at once. Digests are sorted: a hash table of them takes twice as much memory.
-    """
-    texts, parts = iter(texts), [np.empty((0, 2), np.uint64)]
-    while block := list(itertools.islice(texts, BLOCK)):
-        encoded = (text.encode("utf-8", "surrogatepass") for text in block)
-        digests = b"".join(hashlib.blake2b(text, digest_size=DIGEST).digest() for text in encoded)
-        parts.append(np.frombuffer(digests, np.uint64).reshape(-1, 2))
-    low, high = np.concatenate(parts).T
-    del parts
-    order = np.lexsort((low, high))
-    is_new = np.ones(len(order), dtype=np.bool_)
-    is_new[1:] = (np.diff(low[order]) != 0) | (np.diff(high[order]) != 0)
-    first = order[is_new]  # the first occurrence, because the sort is stable
-    code = np.empty(len(first), dtype=np.int64)
-    code[np.argsort(first)] = np.arange(len(first))
-    codes = np.empty(len(order), dtype=np.int64)
-    codes[order] = code[np.cumsum(is_new) - 1]
-    return codes
