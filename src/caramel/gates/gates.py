@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from caramel.blind.scores import SCORED, score_by_scorer
 from caramel.errors import DataError, GateError
@@ -221,6 +222,7 @@ def _validate_all(
             summaries.append(validate_table(make(), suite, docs_folder=docs_folder, parameters=parameters))
         except GateError as error:
             failures.append(str(error))
+        pa.default_memory_pool().release_unused()  # the suite's table is gone; Arrow would keep its memory for reuse
     if failures:
         raise GateError("\n\n".join(failures))
     return summaries
