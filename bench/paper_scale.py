@@ -4,6 +4,7 @@ Made-up tables, by default with as many negatives as TROHN-Text has and two scor
 Each part runs in its own process, which reads its inputs from files as its stage does:
 
 - `images`: source `sugarcrepe` reads at most 10,000 photographs and writes their shards.
+- `score`: what stages `scores` and `refine` do to score all negatives, with the simplest scorer, `length`.
 - `refine`: what stage `refine` does before it scores the remaining rows again.
 - `gate`: the suites of stage `validate_captions`, with the scores of two scorers and no rejected rows.
 - `select`: what stage `select_negatives` does behind its models: percentiles, cleaning, grid.
@@ -34,7 +35,7 @@ import pandas as pd
 import psutil
 from PIL import Image
 
-from caramel.blind.scores import read_by_scorer
+from caramel.blind.scores import SCORED, read_by_scorer, write_scores
 from caramel.gates import gates
 from caramel.io.image_shards import ShardWriter
 from caramel.io.image_store import ImageStore, rewrite_shard_paths
@@ -212,6 +213,19 @@ def run_images(folder: Path) -> int:
     return len(source.pairs)
 
 
+def run_score(folder: Path) -> int:
+    """Score the captions by their lengths; return the number of scores."""
+    write_scores(
+        read_table(PAIRS, folder / "pairs.parquet", ["pair_id", "image_id", "caption"]),
+        read_table(NEGATIVES, folder / "negatives.parquet", SCORED),
+        folder / "scored",
+        scorers=["length"],
+        folds=5,
+        seed=SEED,
+    )
+    return len(read_table(SCORES, folder / "scored" / "scores.parquet", ["positive_score"]))
+
+
 def run_refine(folder: Path) -> int:
     """Refine the captions; return the number of remaining negatives."""
     out = folder / "refined"
@@ -322,6 +336,7 @@ def run_index(folder: Path) -> int:
 
 PARTS: dict[str, Callable[[Path], int]] = {
     "images": run_images,
+    "score": run_score,
     "refine": run_refine,
     "gate": run_gate,
     "select": run_select,

@@ -103,10 +103,12 @@ def write_scores(
             ``SCORED``.
     """
     accuracies: Accuracies = {}
+    judged = JudgedRows.from_tables(pairs, negatives)
 
     def iter_scores() -> Iterator[pd.DataFrame]:
         for part in score_by_scorer(pairs, negatives, scorers=scorers, folds=folds, seed=seed):
-            accuracies.update(compute_blind_accuracy(part, negatives, pairs=pairs, folds=folds))
+            if len(part):  # in the order of the negatives
+                accuracies[part["scorer"].iloc[0]] = judged.compute_accuracies(_compute_gaps(part), folds)
             yield part
 
     write_table_parts(SCORES, iter_scores(), folder / "scores.parquet", by="scorer")
@@ -239,25 +241,61 @@ def compute_blind_accuracy(
     - The ``folds`` that made the scores are not independent either, so the variance is multiplied by
       ``variance_factor``.
     """
-    require_pairs(pairs, negatives)
-    of_pair = find_indices(negatives["pair_id"], pairs["pair_id"])
-    image = pd.factorize(pairs["image_id"], sort=True)[0][of_pair]
-    codes_by_column = {column: pd.factorize(negatives[column], sort=True) for column in ("type", "subtype")}
-    accuracies: Accuracies = {}
+    judged, accuracies = JudgedRows.from_tables(pairs, negatives), Accuracies()
     for name, rows in scores.groupby("scorer", sort=False):
         at = find_indices(rows["negative_id"], negatives["negative_id"])
         assert (at >= 0).all()
-        gap = (rows["positive_score"] - rows["negative_score"]).to_numpy()
-        subtype = codes_by_column["subtype"][0][at]
-        accuracies[str(name)] = {
-            subset: _compute_metrics(
-                gap[inside], subtype[inside], image[at][inside], subset == "macro", variance_factor(folds)
-            )
-            for subset, inside in _list_subsets(
-                {c: (code[at], names) for c, (code, names) in codes_by_column.items()}
-            )
-        }
+        accuracies[str(name)] = judged.take_rows(at).compute_accuracies(_compute_gaps(rows), folds)
     return accuracies
+
+
+def _compute_gaps(scores: pd.DataFrame) -> Floats:
+    return (scores["positive_score"] - scores["negative_score"]).to_numpy()
+
+
+class JudgedRows(NamedTuple):
+    """What the blind accuracy of n negatives depends on beside their scores.
+
+    Attributes:
+        image: (n,) number of each row's image.
+        codes: for ``type`` and ``subtype``: the code of each row (n,), and the names by code.
+    """
+
+    image: Ints
+    codes: Mapping[str, tuple[Ints, pd.Index[str]]]
+
+    @classmethod
+    def from_tables(cls, pairs: pd.DataFrame, negatives: pd.DataFrame) -> JudgedRows:
+        """Return the rows of table ``negatives``.
+
+        Raises:
+            DataError: the pair of a negative is missing.
+        """
+        require_pairs(pairs, negatives)
+        of_pair = find_indices(negatives["pair_id"], pairs["pair_id"])
+        image = pd.factorize(pairs["image_id"], sort=True)[0][of_pair]
+        return cls(image, {name: pd.factorize(negatives[name], sort=True) for name in ("type", "subtype")})
+
+    def take_rows(self, rows: Ints) -> JudgedRows:
+        """Return the rows with the given numbers."""
+        return JudgedRows(
+            self.image[rows], {name: (code[rows], names) for name, (code, names) in self.codes.items()}
+        )
+
+    def compute_accuracies(self, gap: Floats, folds: int) -> dict[str, dict[str, float | int]]:
+        """Return the figures of one scorer by subset; see ``compute_blind_accuracy``.
+
+        Args:
+            gap: (n,) score of each positive minus that of its negative.
+            folds: number of folds that made the scores.
+        """
+        subtype = self.codes["subtype"][0]
+        return {
+            subset: _compute_metrics(
+                gap[inside], subtype[inside], self.image[inside], subset == "macro", variance_factor(folds)
+            )
+            for subset, inside in _list_subsets(self.codes)
+        }
 
 
 def _list_subsets(codes_by_column: Mapping[str, tuple[Ints, pd.Index[str]]]) -> list[tuple[str, Bools]]:
