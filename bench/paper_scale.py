@@ -35,7 +35,7 @@ import pandas as pd
 import psutil
 from PIL import Image
 
-from caramel.blind.scores import SCORED, read_by_scorer, write_scores
+from caramel.blind.scores import read_by_scorer, write_scores
 from caramel.gates import gates
 from caramel.io.image_shards import ShardWriter
 from caramel.io.image_store import ImageStore, rewrite_shard_paths
@@ -217,7 +217,7 @@ def run_score(folder: Path) -> int:
     """Score the captions by their lengths; return the number of scores."""
     write_scores(
         read_table(PAIRS, folder / "pairs.parquet", ["pair_id", "image_id", "caption"]),
-        read_table(NEGATIVES, folder / "negatives.parquet", SCORED),
+        StoredTable(NEGATIVES, folder / "negatives.parquet"),
         folder / "scored",
         scorers=["length"],
         folds=5,

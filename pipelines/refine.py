@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from caramel.blind.scores import SCORED, write_scores
+from caramel.blind.scores import write_scores
 from caramel.config.schema import Config
 from caramel.refine.stored_tables import refine_stored_tables
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
+from caramel.schemas.stored import StoredTable
 
 INPUTS, OUT = Path("data/negatives"), Path("data/refine")
 
@@ -29,7 +30,7 @@ def refine(config: Config) -> None:
     settings = config.scores.model_dump() | {"seed": config.refine.seed + 1}
     write_scores(
         read_table(PAIRS, OUT / "pairs.parquet", ["pair_id", "image_id", "caption"]),
-        read_table(NEGATIVES, OUT / "negatives.parquet", SCORED),
+        StoredTable(NEGATIVES, OUT / "negatives.parquet"),
         OUT,
         **settings,
     )

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from caramel.blind.scores import Accuracies, compute_blind_accuracy, score_pairs
+from caramel.blind.scores import SCORED, Accuracies, compute_blind_accuracy, score_pairs
+from caramel.schemas.stored import ColumnSource
 from caramel.utils.hashing import compute_stable_keys
 
 MARK = " and Quokka of 7 Zebras!"  # longer; words, capitals, a digit and a last character that no caption has
@@ -20,7 +21,7 @@ PLANTED = "planted"  # name of the subset in the figures
 
 
 def compute_positive_control(
-    pairs: pd.DataFrame, negatives: pd.DataFrame, *, scorers: Sequence[str], folds: int, seed: int
+    pairs: pd.DataFrame, negatives: ColumnSource, *, scorers: Sequence[str], folds: int, seed: int
 ) -> Accuracies:
     """Return each scorer's figures on copied rows whose negatives all end alike: scorer -> ``planted`` -> figures.
 
@@ -28,13 +29,14 @@ def compute_positive_control(
     not make the control smaller.
 
     Args:
-        pairs, negatives, scorers, folds, seed: see ``score_pairs``.
+        pairs, negatives, scorers, folds, seed: see ``write_scores``.
 
     Raises:
         BackendError, DataError: see ``score_pairs``.
     """
-    order = np.argsort(compute_stable_keys(negatives["negative_id"], seed), kind="stable")[:ROWS]
-    sample = negatives.iloc[order].reset_index(drop=True)
+    names = negatives[["negative_id"]]["negative_id"]
+    order = np.argsort(compute_stable_keys(names, seed), kind="stable")[:ROWS]
+    sample = negatives[SCORED].iloc[order].reset_index(drop=True)
     marked = sample.assign(
         type=PLANTED, subtype=PLANTED, negative_caption=sample["negative_caption"].str.rstrip(" .") + MARK
     )

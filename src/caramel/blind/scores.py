@@ -17,7 +17,8 @@ from caramel.io.files import write_json
 from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.schemas.io import build_frame, read_table, write_table_parts
 from caramel.schemas.scores import SCORES
-from caramel.utils.arrays import Bools, Floats, Ints, find_indices
+from caramel.schemas.stored import ColumnSource
+from caramel.utils.arrays import Bools, Floats, Ints, find_indices, iter_texts
 from caramel.utils.resampling import CrossValidation
 from caramel.utils.stats import share_interval, variance_factor
 
@@ -60,7 +61,7 @@ def score_pairs(
 
 def score_by_scorer(
     pairs: pd.DataFrame,
-    negatives: pd.DataFrame,
+    negatives: ColumnSource,
     *,
     scorers: Sequence[str],
     folds: int,
@@ -69,14 +70,15 @@ def score_by_scorer(
 ) -> Iterator[pd.DataFrame]:
     """Yield the rows of ``score_pairs`` one scorer at a time.
 
-    For millions of rows, the scores of all scorers together take gigabytes.
+    For millions of rows, the scores of all scorers together take gigabytes. Columns of the negatives are taken when they
+    are needed.
     """
     rows = Rows.from_tables(pairs, negatives, train_only)
     for name in dict.fromkeys(scorers):
         scores = rows.score_rows(load_scorer(name), folds, seed)
         yield pd.DataFrame(
             {
-                "negative_id": negatives["negative_id"].reset_index(drop=True),
+                "negative_id": negatives[["negative_id"]]["negative_id"].reset_index(drop=True),
                 "scorer": name,
                 "positive_score": scores[0],
                 "negative_score": scores[1],
@@ -86,7 +88,7 @@ def score_by_scorer(
 
 def write_scores(
     pairs: pd.DataFrame,
-    negatives: pd.DataFrame,
+    negatives: ColumnSource,
     folder: Path,
     *,
     scorers: Sequence[str],
@@ -100,7 +102,7 @@ def write_scores(
     Args:
         folder: folder for the two files.
         pairs, negatives, scorers, folds, seed: see ``score_pairs``. The negatives need only the columns
-            ``SCORED``.
+            ``SCORED``, which are taken when they are needed, so that a ``StoredTable`` is never in memory as a whole.
     """
     accuracies: Accuracies = {}
     judged = JudgedRows.from_tables(pairs, negatives)
@@ -163,7 +165,7 @@ class Rows(NamedTuple):
 
     @classmethod
     def from_tables(
-        cls, pairs: pd.DataFrame, negatives: pd.DataFrame, train_only: pd.DataFrame | None
+        cls, pairs: pd.DataFrame, negatives: ColumnSource, train_only: pd.DataFrame | None
     ) -> Rows:
         """Return the rows of the tables.
 
@@ -171,21 +173,19 @@ class Rows(NamedTuple):
             DataError: the pair of a negative is missing.
         """
         parts = [negatives] if train_only is None else [negatives, train_only]
-        for part in parts:
-            require_pairs(pairs, part)
-        pair, types, negative = (
-            pd.concat([part[column] for part in parts], ignore_index=True)
-            if train_only is not None
-            else negatives[column]
-            for column in ("pair_id", "type", "negative_caption")
-        )
+        pair = [find_pairs(pairs, part) for part in parts]
+
+        def join_column(name: str) -> pd.Series[str]:
+            columns = [part[[name]][name] for part in parts]
+            return columns[0] if train_only is None else pd.concat(columns, ignore_index=True)
+
         return cls(
             Texts.from_column(pairs["caption"]),
             Texts.from_column(pairs["image_id"]),
-            find_indices(pair, pairs["pair_id"]),
-            negative,
-            Texts.from_column(types),
-            len(negatives),
+            np.concatenate(pair),
+            join_column("negative_caption"),
+            Texts.from_column(join_column("type")),
+            len(pair[0]),
         )
 
     def score_rows(self, scorer: Scorer, folds: int, seed: int) -> Floats:
@@ -200,7 +200,7 @@ class Rows(NamedTuple):
             )
             scores[:, here] = scorer(
                 self.caption.take_rows(self.pair[here]),
-                Texts.from_column(self.negative.iloc[here]).take_rows(np.arange(len(here))),
+                [*iter_texts(self.negative.iloc[here])],
                 CrossValidation(
                     self.image.take_rows(self.pair[here]),
                     folds,
@@ -211,14 +211,20 @@ class Rows(NamedTuple):
         return scores[:, ~train_only].round(DECIMALS)
 
 
-def require_pairs(pairs: pd.DataFrame, negatives: pd.DataFrame) -> None:
-    """Raise a DataError if the pair of a negative is missing."""
-    orphans = negatives.loc[find_indices(negatives["pair_id"], pairs["pair_id"]) < 0, "negative_id"]
-    if len(orphans):
+def find_pairs(pairs: pd.DataFrame, negatives: ColumnSource) -> Ints:
+    """Return the index of each negative's pair, (n,).
+
+    Raises:
+        DataError: the pair of a negative is missing.
+    """
+    pair = find_indices(negatives[["pair_id"]]["pair_id"], pairs["pair_id"])
+    if (pair < 0).any():
+        orphans = negatives[["negative_id"]]["negative_id"][pair < 0]
         raise DataError(
-            f"{len(orphans)} of {len(negatives)} negatives have no pair:\n{format_items([repr(n) for n in orphans])}\n"
+            f"{len(orphans)} of {len(pair)} negatives have no pair:\n{format_items([repr(n) for n in orphans])}\n"
             f"Rerun the stage that made the negatives."
         )
+    return pair
 
 
 def compute_blind_accuracy(
@@ -265,16 +271,16 @@ class JudgedRows(NamedTuple):
     codes: Mapping[str, tuple[Ints, pd.Index[str]]]
 
     @classmethod
-    def from_tables(cls, pairs: pd.DataFrame, negatives: pd.DataFrame) -> JudgedRows:
+    def from_tables(cls, pairs: pd.DataFrame, negatives: ColumnSource) -> JudgedRows:
         """Return the rows of table ``negatives``.
 
         Raises:
             DataError: the pair of a negative is missing.
         """
-        require_pairs(pairs, negatives)
-        of_pair = find_indices(negatives["pair_id"], pairs["pair_id"])
-        image = pd.factorize(pairs["image_id"], sort=True)[0][of_pair]
-        return cls(image, {name: pd.factorize(negatives[name], sort=True) for name in ("type", "subtype")})
+        image = pd.factorize(pairs["image_id"], sort=True)[0][find_pairs(pairs, negatives)]
+        return cls(
+            image, {name: pd.factorize(negatives[[name]][name], sort=True) for name in ("type", "subtype")}
+        )
 
     def take_rows(self, rows: Ints) -> JudgedRows:
         """Return the rows with the given numbers."""

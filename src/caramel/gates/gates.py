@@ -246,7 +246,7 @@ def build_judged_captions(
 
     def take_judged(names: list[str]) -> pd.DataFrame:
         rows = negatives[names]
-        return rows[~rows["type"].isin(list(exempt))]
+        return rows[~rows["type"].isin(list(exempt))] if exempt else rows  # without a copy of all rows
 
     ids = take_judged(["negative_id", "type"])["negative_id"]
     columns = build_gap_columns(ids, scores)

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from caramel.blind.scores import require_pairs, score_by_scorer
+from caramel.blind.scores import find_pairs, score_by_scorer
 from caramel.errors import ConfigError, DataError
 from caramel.refine.mirrored_grid import UNIT, select_balanced
 from caramel.sources.captions.formatting import format_caption
@@ -191,11 +191,11 @@ def find_faults(
     Raises:
         DataError: a negative's pair is missing.
     """
-    require_pairs(pairs, negatives)
+    pair = find_pairs(pairs, negatives)
     of_pairs, negative_numbers, paraphrase_numbers = number_texts(
         pairs["caption"], negatives["negative_caption"], paraphrases["caption2"]
     )
-    caption = of_pairs[find_indices(negatives["pair_id"], pairs["pair_id"])]
+    caption = of_pairs[pair]
     pair_index, paraphrase_index = (
         find_indices(rows["pair_id"], others["pair_id"])
         for rows, others in ((paraphrases, pairs), (negatives, paraphrases))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.blind.scores import SCORED, require_pairs
+from caramel.blind.scores import SCORED, find_pairs
 from caramel.interfaces.settings import Executor
 from caramel.refine.adversarial import Reasons
 from caramel.refine.selection import compute_cosines, find_reasons, score_rows
@@ -16,7 +16,6 @@ from caramel.refine.stored_tables import DecidedTable, write_decided_tables
 from caramel.schemas.io import read_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
-from caramel.utils.arrays import find_indices
 
 STAGE = "select_negatives"
 
@@ -82,8 +81,7 @@ def read_audit_rows(negatives_path: Path, pairs_path: Path) -> pd.DataFrame:
     """
     negatives = read_table(NEGATIVES, negatives_path, SCORED)
     pairs = read_table(PAIRS, pairs_path, ["pair_id", "image_id", "caption"])
-    require_pairs(pairs, negatives)
-    at = find_indices(negatives["pair_id"], pairs["pair_id"])
+    at = find_pairs(pairs, negatives)
     return pd.DataFrame(
         {
             "pair_id": negatives["negative_id"],
