@@ -244,11 +244,13 @@ def build_judged_captions(
     after training on these; see ``validate_captions``.
     """
 
-    def take_judged(names: list[str]) -> pd.DataFrame:
-        rows = negatives[names]
-        return rows[~rows["type"].isin(list(exempt))] if exempt else rows  # without a copy of all rows
+    is_judged = ~negatives[["type"]]["type"].isin(list(exempt))
 
-    ids = take_judged(["negative_id", "type"])["negative_id"]
+    def take_judged(names: list[str]) -> pd.DataFrame:
+        """Return columns of the judged rows; all rows of only one column are in memory at a time."""
+        return pd.DataFrame({name: negatives[[name]][name][is_judged] for name in names})
+
+    ids = take_judged(["negative_id"])["negative_id"]
     columns = build_gap_columns(ids, scores)
     if len(rejected):
         names = [column.removesuffix(GAP) for column in columns]
