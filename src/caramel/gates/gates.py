@@ -28,7 +28,7 @@ from caramel.schemas.io import build_frame
 from caramel.schemas.stored import ColumnSource
 from caramel.schemas.training import TRAINING
 from caramel.utils.acceptance import Acceptance
-from caramel.utils.arrays import Floats, find_indices
+from caramel.utils.arrays import BLOCK, Floats, TextIndex, find_indices
 from caramel.utils.grouping import merge_groups
 
 OF_PAIR = ("image_id", "caption")  # columns of table ``pairs`` that its negatives and its paraphrase get
@@ -400,7 +400,13 @@ def build_gap_columns(names: pd.Series[str], scores: Iterable[pd.DataFrame]) -> 
     """
     columns = {}
     for part in scores:
-        for name, scored in part.groupby("scorer", sort=True):
-            gaps = (scored["positive_score"] - scored["negative_score"]).to_numpy(np.float64)
-            columns[f"{name}{GAP}"] = np.append(gaps, np.nan)[find_indices(names, scored["negative_id"])]
+        gaps = (part["positive_score"] - part["negative_score"]).to_numpy(np.float64)
+        numbers, scorers = pd.factorize(part["scorer"], sort=True)
+        for number, name in enumerate(scorers):
+            here = numbers == number
+            index = TextIndex(part["negative_id"] if here.all() else part["negative_id"][here])
+            # In blocks: all names at a time would be copied to be compared.
+            blocks = (names.iloc[start : start + BLOCK] for start in range(0, max(1, len(names)), BLOCK))
+            at = np.concatenate([index.find_indices(block) for block in blocks])
+            columns[f"{name}{GAP}"] = np.append(gaps[here], np.nan)[at]
     return columns
