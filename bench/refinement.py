@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from caramel.refine.mirrored_grid import UNIT, compute_grid_cells, select_balanced
-from caramel.refine.selection import select_negatives
+from caramel.refine.selection import find_reasons, select_rows
 
 CELL, SEED = 0.02, 1
 SUBTYPES = ("replace_obj", "replace_att", "replace_rel", "swap_obj", "swap_att", "add_obj", "add_att")
@@ -138,7 +138,8 @@ def measure_selection(pairs: int) -> dict[str, Any]:
     before = read_peak_gb()
     start = time.perf_counter()
     settings: dict[str, Any] = {"cell": CELL, "within": "all", "seed": SEED}
-    result = select_negatives(rows, positive, negative, scorers=("plausibility", "acceptability"), **settings)
+    reasons = find_reasons(rows, positive, negative, scorers=("plausibility", "acceptability"), **settings)
+    result = select_rows(rows, reasons)
     seconds = time.perf_counter() - start
     assert len(result.rows) + len(result.rejects) == pairs
     return {

@@ -1,4 +1,4 @@
-"""Select among stored negatives what ``select_negatives`` selects among audit rows."""
+"""Select among stored negatives what ``select_rows`` selects among audit rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from caramel.errors import DataError
 from caramel.refine import best_negatives
-from caramel.refine.selection import score_rows, select_negatives
+from caramel.refine.selection import find_reasons, score_rows, select_rows
 from caramel.schemas.io import build_frame, read_table, write_table
 from caramel.schemas.negatives import NEGATIVES
 from caramel.schemas.pairs import PAIRS
@@ -58,7 +58,7 @@ def test_stored_negatives_are_selected_as_audit_rows_are(tmp_path: Path) -> None
     pairs = read_table(PAIRS, paths[1]).set_index("pair_id")[["image_id", "caption"]]
     rows = given.join(pairs, on="pair_id").assign(pair_id=given["negative_id"])
     scores = score_rows(rows, SETTINGS["scorers"], folder=tmp_path / "again", **scoring)
-    expected = select_negatives(rows, *scores, seed=3, **SETTINGS)
+    expected = select_rows(rows, find_reasons(rows, *scores, seed=3, **SETTINGS))
     kept, rejects = (
         read_table(NEGATIVES, out / "negatives.parquet"),
         read_table(REJECTS, out / "rejects.parquet"),

@@ -6,7 +6,7 @@ from encoders import CountingEncoder
 from caramel.errors import BackendError, ConfigError, DataError
 from caramel.refine import negative_faults, selection
 from caramel.refine.adversarial import NO_WORDS, UNBALANCED
-from caramel.refine.selection import select_negatives
+from caramel.refine.selection import find_reasons, select_rows
 from caramel.schemas.contracts import check_table
 from caramel.schemas.rejects import REJECTS
 
@@ -24,7 +24,7 @@ def rows(negatives, subtypes=None, captions=None) -> pd.DataFrame:
 
 
 def selected(data, positive, negative, *, percentile=64.5, cell=0.02, similarity=None):
-    found = select_negatives(
+    why = find_reasons(
         data,
         np.asarray(positive, dtype=float),
         np.asarray(negative, dtype=float),
@@ -35,6 +35,7 @@ def selected(data, positive, negative, *, percentile=64.5, cell=0.02, similarity
         percentile=percentile,
         similarity=similarity,
     )
+    found = select_rows(data, why)
     assert len(found.rows) + len(found.rejects) == len(data)
     check_table(REJECTS, found.rejects, "test")
     return found

@@ -97,9 +97,10 @@ def select_best_negatives(
         "within": within,
         "seed": cross_validation.seed,
     }
-    result = selection.select_negatives(rows, positive, negative, similarity=cosines, **settings)
+    reasons = selection.find_reasons(rows, positive, negative, similarity=cosines, **settings)
+    result = selection.select_rows(rows, reasons)
     output.write_refined(result.rows, result.rejects, out, rows["subtype"].unique())
-    reasons = result.rejects["reason"].value_counts().to_dict()
+    counts = result.rejects["reason"].value_counts().to_dict()
     report = {
         "source": str(path),
         **settings,
@@ -108,7 +109,7 @@ def select_best_negatives(
         "rows": len(rows),
         "kept": len(result.rows),
     }
-    output.write_selection({**report, "rejected": reasons}, out)
-    for reason, count in reasons.items():
+    output.write_selection({**report, "rejected": counts}, out)
+    for reason, count in counts.items():
         echo(f"{count:10,}  {reason}")
     echo(f"{len(result.rows):10,}  kept, of {len(rows):,}. Written to {out}.")

@@ -139,30 +139,8 @@ class Selection(NamedTuple):
     rejects: pd.DataFrame
 
 
-def select_negatives(
-    rows: pd.DataFrame,
-    positive: Floats,
-    negative: Floats,
-    *,
-    scorers: Sequence[str],
-    cell: float,
-    within: Within,
-    seed: int,
-    percentile: float = PERCENTILE,
-    similarity: Floats | None = None,
-) -> Selection:
-    """Return the rows without a reason of ``find_reasons``, whose arguments these are, and the other rows."""
-    reasons = find_reasons(
-        rows,
-        positive,
-        negative,
-        scorers=scorers,
-        cell=cell,
-        within=within,
-        seed=seed,
-        percentile=percentile,
-        similarity=similarity,
-    )
+def select_rows(rows: pd.DataFrame, reasons: Reasons) -> Selection:
+    """Return the rows without a reason of ``find_reasons``, and the other rows."""
     rows = rows.reset_index(drop=True)
     selected = Selection(rows[reasons == ""].reset_index(drop=True), build_rejects(rows, reasons))
     assert len(selected.rows) + len(selected.rejects) == len(rows)

@@ -40,7 +40,7 @@ def iter_training_parts(
     starts = np.cumsum(counts) - counts
     first = np.full(len(pairs), -1)
     first[counts > 0] = order[starts[counts > 0]]
-    first_names = _take(_to_arrow(names["negative_id"]), first)
+    first_names = _take_values(_to_arrow(names["negative_id"]), first)
     by_first = pc.sort_indices(pc.coalesce(first_names, _to_arrow(pairs["pair_id"]))).to_numpy()
     del names, first, first_names
     texts = read_table(NEGATIVES, negatives, ["negative_caption", "subtype"], only)
@@ -51,9 +51,9 @@ def iter_training_parts(
         ends = np.cumsum(counts[part])
         index = order[np.repeat(starts[part] + counts[part] - ends, counts[part]) + np.arange(ends[-1])]
         lists = {
-            "negative_captions": _take(captions, index),
-            "negative_image_ids": _take(images, at_image[index]),
-            "subtypes": _take(subtypes, index).cast(LARGE_TEXT),
+            "negative_captions": _take_values(captions, index),
+            "negative_image_ids": _take_values(images, at_image[index]),
+            "subtypes": _take_values(subtypes, index).cast(LARGE_TEXT),
         }
         offsets = pa.array(np.append(0, ends), pa.int32())
         rows = pairs.iloc[part].reset_index(drop=True)
@@ -89,7 +89,7 @@ def _to_arrow(texts: pd.Series[str]) -> pa.Array:
     return pa.table({"text": pa.array(texts, LARGE_TEXT)}).column("text").combine_chunks()
 
 
-def _take(values: pa.Array, index: Ints) -> pa.Array:
+def _take_values(values: pa.Array, index: Ints) -> pa.Array:
     """Return the values at the indices; -1: the value is missing."""
     return values.take(pa.array(index, mask=index < 0))
 
