@@ -6,13 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from caramel.errors import GateError
-from caramel.gates import expectations, gates
-from caramel.gates.blind_expectation import compute_accuracies
+from caramel.gates import expectations
 from caramel.gates.suites import validate_table
 
 N = 40
@@ -87,63 +85,3 @@ def test_clean_rows_pass(kind: str, tmp_path: Path) -> None:
     kwargs = MESSED[kind][1]
     clean = PAIRS if "accuracy" not in kind else PAIRS.assign(negative_caption=PAIRS["caption"])
     checked(clean, kind, kwargs, tmp_path)
-
-
-def test_gaps_of_scores_stand_beside_the_rows_that_are_judged() -> None:
-    rows = PAIRS.head(3).assign(negative_id=["a", "b", "c"], type=["replace", "add", "swap"])
-    scores = pd.DataFrame(
-        {
-            "negative_id": ["c", "a", "a", "z"],
-            "scorer": ["probe", "probe", "ngram", "ngram"],
-            "positive_score": [0.1, 0.2, 0.3, 0.4],
-            "negative_score": [0.5, 0.6, 0.7, 0.8],
-        }
-    )
-    found = gates.add_score_gaps(rows, scores, exempt=["add"])
-    assert found["negative_id"].tolist() == ["a", "c"]
-    assert found["probe_gap"].tolist() == [0.2 - 0.6, 0.1 - 0.5]
-    assert np.isnan(found["ngram_gap"]).tolist() == [False, True]
-
-
-def test_rows_that_share_a_picture_or_a_caption_are_tied() -> None:
-    rows = pd.DataFrame(
-        {
-            "negative_id": ["a", "b", "c", "d", "e"],
-            "type": "swap",
-            "image_id": ["1", "2", "3", "4", "5"],
-            "negative_image_id": ["6", "7", "7", "9", "0"],
-            "caption": ["A cat.", "A dog.", "A bus.", "A cat.", "A key."],
-        }
-    )
-    scores = pd.DataFrame({"negative_id": list("abcd"), "scorer": "network", "positive_score": 0.5})
-    found = gates.build_image_attack_tables(rows, scores.assign(negative_score=0.5))
-    assert found["blind_images"]["tied"].tolist() == ["1", "2", "2", "1"]
-    assert found["attacked_images"]["attacked"].isna().tolist() == [False] * 4 + [True]
-
-
-def test_rows_get_caption_and_image_of_their_pair_and_orphans_are_named() -> None:
-    rows = pd.DataFrame({"negative_id": ["a", "b"], "pair_id": ["p9", "p999"]})
-    found = gates.add_captions(rows, PAIRS)
-    assert found["caption"].tolist()[0] == "A cat by 9 trees."
-    assert found["image_id"].tolist()[0] == "i1"
-    assert found["missing_pair"].isna().tolist() == [True, False]
-    assert found["missing_pair"].tolist()[1] == "p999"
-    assert found["caption"].isna().tolist() == [False, True]
-
-
-def test_a_scorer_without_gaps_reads_captions_that_are_in_memory_once() -> None:
-    rows = PAIRS.assign(negative_caption=PAIRS["negative_caption"] + " ")
-    joined = gates.add_captions(rows.drop(columns=["caption", "image_id"]), PAIRS)
-    assert joined["caption"].dtype == "category"
-    asked: dict[str, Any] = {
-        "column_caption": "caption",
-        "column_negative": "negative_caption",
-        "column_group": None,
-        "column_type": None,
-        "scorers": ["ngram"],
-        "folds": 5,
-        "seed": 0,
-    }
-    found, expected = (compute_accuracies(one, **asked)[0] for one in (joined, rows))
-    assert str(found) == str(expected)
-    assert found.accuracy > 0.9

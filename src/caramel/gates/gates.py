@@ -1,7 +1,8 @@
 """Run the two gates of the pipeline: build the table of each suite and validate it.
 
 A suite validates one table. A condition on two tables (a negative and its caption, two splits) first gets one
-small table that joins them. The names below are the suites in ``expectations/``.
+small table that joins them (``caption_tables.py``, ``benchmark_tables.py``). The names below are the suites in
+``expectations/``.
 """
 
 from __future__ import annotations
@@ -12,28 +13,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-from caramel.blind.scores import SCORED, score_by_scorer
-from caramel.errors import DataError, GateError
-from caramel.gates.blind_expectation import GAP
-from caramel.gates.near_duplicate_images import PHOTOGRAPHS, compute_perceptual_hash, find_near_duplicates
+from caramel.errors import GateError
+from caramel.gates.benchmark_tables import (
+    add_image_checks,
+    build_image_attack_tables,
+    expand_negatives,
+    list_image_uses,
+)
+from caramel.gates.caption_tables import RowsWithCaptions, add_score_gaps, build_judged_captions
+from caramel.gates.near_duplicate_images import find_near_duplicates
 from caramel.gates.split_leakage import list_text_uses
-from caramel.gates.suites import SuiteSummary, validate_table
-from caramel.io.image_codec import decode_image
+from caramel.gates.suites import SuiteSummary, release_memory, validate_table
 from caramel.io.image_store import ImageStore
 from caramel.schemas.io import build_frame
 from caramel.schemas.stored import ColumnSource
 from caramel.schemas.training import TRAINING
 from caramel.utils.acceptance import Acceptance
-from caramel.utils.arrays import BLOCK, Floats, TextIndex, find_indices
-from caramel.utils.grouping import merge_groups
-
-OF_PAIR = ("image_id", "caption")  # columns of table ``pairs`` that its negatives and its paraphrase get
-MISSING_PAIR = "missing_pair"
-OF_REJECTED = ", learned from rejected rows"  # suffix of a scorer's name
 
 
 @dataclass(frozen=True)
@@ -222,191 +219,7 @@ def _validate_all(
             summaries.append(validate_table(make(), suite, docs_folder=docs_folder, parameters=parameters))
         except GateError as error:
             failures.append(str(error))
-        pa.default_memory_pool().release_unused()  # the suite's table is gone; Arrow would keep its memory for reuse
+        release_memory()  # the suite's table is no longer needed
     if failures:
         raise GateError("\n\n".join(failures))
     return summaries
-
-
-def build_judged_captions(
-    pairs: ColumnSource,
-    negatives: ColumnSource,
-    scores: Iterable[pd.DataFrame],
-    rejected: pd.DataFrame,
-    *,
-    exempt: Sequence[str],
-    folds: int,
-    seed: int,
-) -> pd.DataFrame:
-    """Return the negatives of the types that are not exempt, with captions and the gaps of every blind scorer.
-
-    Each scorer has the gaps after training on the other folds. If there are rejected rows, it also has the gaps
-    after training on these; see ``validate_captions``.
-    """
-
-    is_judged = ~negatives[["type"]]["type"].isin(list(exempt))
-
-    def take_judged(names: list[str]) -> pd.DataFrame:
-        """Return columns of the judged rows; all rows of only one column are in memory at a time."""
-        return pd.DataFrame({name: negatives[[name]][name][is_judged] for name in names})
-
-    ids = take_judged(["negative_id"])["negative_id"]
-    columns = build_gap_columns(ids, scores)
-    if len(rejected):
-        names = [column.removesuffix(GAP) for column in columns]
-        scored = score_by_scorer(
-            pairs[["pair_id", "image_id", "caption"]],
-            take_judged(SCORED),
-            scorers=names,
-            folds=folds,
-            seed=seed,
-            train_only=rejected,
-        )
-        columns |= build_gap_columns(
-            ids, (part.assign(scorer=part["scorer"] + OF_REJECTED) for part in scored)
-        )
-    del ids
-    return add_captions(take_judged(SCORED), pairs).assign(**columns)
-
-
-@dataclass(frozen=True)
-class RowsWithCaptions:
-    """Rows that have a pair, with the columns of ``add_captions``. Columns are read when they are taken."""
-
-    rows: ColumnSource
-    pairs: ColumnSource
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of all columns."""
-        return [*self.rows.columns, *OF_PAIR, MISSING_PAIR]
-
-    def __getitem__(self, names: list[str], /) -> pd.DataFrame:
-        """Return the columns with these names."""
-        stored = set(self.rows.columns)
-        if stored.issuperset(names):
-            return self.rows[names]
-        needed = [name for name in names if name in stored]
-        return add_captions(self.rows[list(dict.fromkeys([*needed, "pair_id"]))], self.pairs)[names]
-
-
-def add_captions(rows: pd.DataFrame, pairs: ColumnSource) -> pd.DataFrame:
-    """Return the rows with their pair's ``caption`` and ``image_id``, and ``missing_pair``.
-
-    ``caption`` and ``image_id`` are categorical: a pair has many negatives, and its texts are in memory once.
-    ``missing_pair`` is the row's ``pair_id`` if that pair is missing, else null.
-    """
-    texts = pairs[["pair_id", *OF_PAIR]]
-    at = find_indices(rows["pair_id"], texts["pair_id"])
-    of_pair = {}
-    for column in OF_PAIR:
-        code, different = pd.factorize(texts[column].to_numpy(object))
-        of_pair[column] = pd.Categorical.from_codes(
-            np.append(code, -1)[at], pd.Index(different, dtype=object)
-        )
-    return rows.assign(**of_pair, **{MISSING_PAIR: rows["pair_id"].where(at < 0)})
-
-
-def expand_negatives(training: pd.DataFrame) -> pd.DataFrame:
-    """Return a training set with one row per negative, numbered from 0 within its pair by ``place``.
-
-    A pair without negatives gives one row, whose negative is null.
-    """
-    rows = training.explode(["negative_captions", "negative_image_ids", "subtypes"], ignore_index=True)
-    return rows.assign(place=rows.groupby("pair_id").cumcount())
-
-
-def list_image_uses(instances: pd.DataFrame, trained: pd.DataFrame, images: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per distinct use of an image: ``image_id``, ``split``, ``used_in``, ``missing_image``.
-
-    ``missing_image`` is the ``image_id`` if table ``images`` lacks it, else null.
-    """
-    uses = [images[["image_id", "split"]].assign(used_in="images")]
-    for name, rows, column in (
-        ("instances", instances, "image_id"),
-        ("instances", instances, "negative_image_id"),
-        ("training", trained, "image_id"),
-        ("training", trained, "negative_image_ids"),
-    ):
-        use = rows[[column, "split"]].rename(columns={column: "image_id"})
-        uses.append(use.dropna(subset="image_id").assign(used_in=f"{name}.{column}"))
-    table = pd.concat(uses, ignore_index=True).drop_duplicates(ignore_index=True)
-    known = table["image_id"].isin(images["image_id"])
-    return table.assign(missing_image=table["image_id"].mask(known))
-
-
-def add_image_checks(images: pd.DataFrame, image_store: ImageStore) -> pd.DataFrame:
-    """Return the images with ``image_ok`` and ``perceptual_hash``.
-
-    ``image_ok`` says whether the file decodes to the size in its row. Only photographs have a perceptual hash.
-
-    Raises:
-        DataError: a shard is missing, or a file in it does not match the image's SHA-256.
-    """
-    rows = images[["image_id", "width", "height", "source"]].itertuples(index=False, name=None)
-    checks = [
-        _inspect_image(image_store.read_verified(name), (width, height), source == PHOTOGRAPHS)
-        for name, width, height, source in rows
-    ]
-    opened = pd.DataFrame(checks, index=images.index, columns=["image_ok", "perceptual_hash"])
-    return images.assign(
-        image_ok=opened["image_ok"].astype("bool"), perceptual_hash=opened["perceptual_hash"]
-    )
-
-
-def _inspect_image(data: bytes, size: tuple[int, int], hashed: bool) -> tuple[bool, bytes | None]:
-    """Return whether an encoded file decodes to an image of this size, and its hash if ``hashed``."""
-    try:
-        image = decode_image(data, "")
-    except DataError:
-        return False, None
-    return image.size == size, compute_perceptual_hash(image) if hashed else None
-
-
-def build_image_attack_tables(rows: pd.DataFrame, scores: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the tables of the suites on image-only attackers: suite -> rows with their gaps.
-
-    - ``attacked_images``: all rows. Column ``attacked`` is null if the type had too few instances to attack.
-    - ``blind_images``: the attacked rows, if there are any. Column ``tied`` groups rows that share an image or a
-      caption.
-    """
-    scored = add_score_gaps(rows, scores, exempt=())
-    attacked = rows["negative_id"].where(rows["negative_id"].isin(scores["negative_id"]))
-    suite_tables = {"attacked_images": scored.assign(attacked=attacked)}
-    if attacked.notna().any():
-        judged = scored[attacked.notna()]
-        ties = merge_groups(
-            judged["image_id"].tolist(), judged["negative_image_id"].tolist(), judged["caption"].tolist()
-        )
-        suite_tables["blind_images"] = judged.assign(tied=ties)
-    return suite_tables
-
-
-def add_score_gaps(rows: pd.DataFrame, scores: pd.DataFrame, *, exempt: Sequence[str]) -> pd.DataFrame:
-    """Return the rows of the types that are not exempt, each with its gap under every blind scorer.
-
-    A scorer NAME gives the column ``NAME_gap``: positive score minus negative score; NaN: not scored.
-    """
-    judged = rows[~rows["type"].isin(list(exempt))]
-    return judged.assign(**build_gap_columns(judged["negative_id"], [scores]))
-
-
-def build_gap_columns(names: pd.Series[str], scores: Iterable[pd.DataFrame]) -> dict[str, Floats]:
-    """Return the columns that ``add_score_gaps`` adds for the negatives in ``names``, (n,) each.
-
-    Args:
-        names: n values of ``negative_id``.
-        scores: table ``scores``, in any number of parts. A scorer's scores are all in one part.
-    """
-    columns = {}
-    for part in scores:
-        gaps = (part["positive_score"] - part["negative_score"]).to_numpy(np.float64)
-        numbers, scorers = pd.factorize(part["scorer"], sort=True)
-        for number, name in enumerate(scorers):
-            here = numbers == number
-            index = TextIndex(part["negative_id"] if here.all() else part["negative_id"][here])
-            # In blocks: all names at a time would be copied to be compared.
-            blocks = (names.iloc[start : start + BLOCK] for start in range(0, max(1, len(names)), BLOCK))
-            at = np.concatenate([index.find_indices(block) for block in blocks])
-            columns[f"{name}{GAP}"] = np.append(gaps[here], np.nan)[at]
-    return columns

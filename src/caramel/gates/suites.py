@@ -36,7 +36,8 @@ from caramel.schemas.stored import ColumnSource
 from caramel.schemas.training import TRAINING
 
 EXAMPLES = 5
-MANY = 100_000  # rows above which garbage collection, half a second, pays off
+MUCH = 2**25  # bytes in Arrow above which garbage collection, half a second, pays off
+SOURCE = "caramel"  # name of the data source in Great Expectations
 COLUMNS = ("column", "column_A", "column_B", "column_list", "column_caption", "column_negative")
 
 # Not the catalogue of all tables: otherwise an edit of any other table would rerun the gates.
@@ -155,13 +156,11 @@ def _run_suite(
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
     loaded = _build_suite(suite, path)
-    asset = context.data_sources.add_pandas("caramel").add_dataframe_asset(suite["table"])
-    definition = asset.add_batch_definition_whole_dataframe("whole")
     results, count, meta = [], 0, {}
     try:
         for names, expectations in _group_by_columns(loaded.expectations, rows.columns).items():
             part = gx.ExpectationSuite(name=suite["name"], expectations=expectations)
-            result, count = _validate_columns(rows, names, part, definition, parameters)
+            result, count = _validate_columns(rows, names, part, context, suite["table"], parameters)
             results += result.results
             meta = result.meta
     except SuiteParameterError as error:
@@ -205,24 +204,36 @@ def _group_by_columns(
 
 
 def _validate_columns(
-    rows: ColumnSource, names: Sequence[str], suite: Any, definition: Any, parameters: dict[str, Any]
+    rows: ColumnSource,
+    names: Sequence[str],
+    suite: Any,
+    context: Any,
+    table: str,
+    parameters: dict[str, Any],
 ) -> tuple[Any, int]:
     """Return Great Expectations' result for some columns, and the number of rows.
 
     Nothing holds the columns afterwards.
     """
     frame = rows[list(names)].reset_index(drop=True)
-    batch = definition.get_batch({"dataframe": frame})
+    asset = context.data_sources.add_pandas(SOURCE).add_dataframe_asset(table)
+    batch = asset.add_batch_definition_whole_dataframe("whole").get_batch({"dataframe": frame})
     result = batch.validate(suite, expectation_parameters=parameters, result_format="SUMMARY")
     count = len(frame)
-    del frame, batch
-    batches = definition.data_asset.datasource.get_execution_engine().batch_manager
-    batches.reset_batch_cache()
-    batches.batch_data_cache.clear()
-    if count > MANY:
-        gc.collect()  # pandas holds the rows in reference cycles if there is a row_condition
-    pa.default_memory_pool().release_unused()  # Arrow would otherwise keep it for reuse
+    context.data_sources.delete(SOURCE)  # it holds the rows, and a mask of them for each expectation
+    del frame, asset, batch
+    release_memory()
     return result, count
+
+
+def release_memory() -> None:
+    """Free rows that only reference cycles hold, and give back what Arrow would keep for reuse.
+
+    An expectation with a ``row_condition`` leaves such cycles. They hold the locals of all callers.
+    """
+    if pa.total_allocated_bytes() > MUCH:
+        gc.collect()
+    pa.default_memory_pool().release_unused()
 
 
 def _build_suite(suite: dict[str, Any], path: Path) -> Any:
