@@ -229,7 +229,7 @@ def _validate_columns(
 def release_memory() -> None:
     """Free rows that only reference cycles hold, and give back what Arrow would keep for reuse.
 
-    An expectation with a ``row_condition`` leaves such cycles. They hold the locals of all callers.
+    Great Expectations leaves such cycles. Those of a ``row_condition`` hold the locals of all callers.
     """
     if pa.total_allocated_bytes() > MUCH:
         gc.collect()
