@@ -13,7 +13,7 @@ import pandas as pd
 from caramel.errors import DataError, format_items
 from caramel.interfaces.method import Method
 from caramel.training.data.clic_concat import PairingIndex, extract_first_sentence
-from caramel.training.data.list_columns import LISTS, count_listed
+from caramel.training.data.list_columns import LISTS, FlatLists, count_listed
 from caramel.training.data.listed_negatives import (
     build_negative_positions,
     build_separate_rows,
@@ -199,23 +199,11 @@ def load_examples(
     )
     if method.negatives:
         positions = build_negative_positions(row_of, len(pair_of))
-        texts = listed.values.column("negative_captions")
-        negatives = Negatives(
-            TokenTable(clip.tokenize, texts),
-            number_subtypes(listed.values.column("subtypes")),
-            positions[draw_other_rows(len(pair_of), seed)] if method.pairing == "other" else positions,
-            None
-            if negative_images is None
-            else _build_images(clip, images, rows, negative_images, listed.row),
-            image_ids[len(pair_of) :],
+        if method.pairing == "other":
+            positions = positions[draw_other_rows(len(pair_of), seed)]
+        negatives = _load_negatives(
+            clip, rows, images, listed, method, positions=positions, image_ids=image_ids[len(pair_of) :]
         )
-        if method.units:
-            pairs = zip(rows["caption"].iloc[listed.row], texts.to_pylist(), strict=True)
-            changes = [method.units(caption, negative) for caption, negative in pairs]
-            units, foils = (
-                TokenTable(clip.tokenize, pd.Series(phrases)) for phrases in zip(*changes, strict=True)
-            )
-            negatives = replace(negatives, units=units, foils=foils)
         examples = replace(examples, negatives=negatives)
     if method.phrases:
         phrases = [method.phrases(caption)[: method.most_phrases] for caption in captions.iloc[pair_of]]
@@ -226,6 +214,38 @@ def load_examples(
         paraphrases = TokenTable(clip.tokenize, rows["caption2"].fillna(""), pair_of)
         examples = replace(examples, paraphrases=paraphrases, paraphrased=has)
     return examples
+
+
+def _load_negatives(
+    clip: Clip,
+    rows: pd.DataFrame,
+    images: Mapping[str, bytes],
+    listed: FlatLists,
+    method: Method,
+    *,
+    positions: RowIds,
+    image_ids: RowIds,
+) -> Negatives:
+    """Return the listed negatives of the rows; ``positions`` and ``image_ids`` as in ``Negatives``."""
+    texts = listed.values.column("negative_captions")
+    negatives = Negatives(
+        TokenTable(clip.tokenize, texts),
+        number_subtypes(listed.values.column("subtypes")),
+        positions,
+        None,
+        image_ids,
+    )
+    if method.images:
+        names = listed.values.column("negative_image_ids").to_pandas()
+        negatives = replace(negatives, images=_build_images(clip, images, rows, names, listed.row))
+    if method.units:
+        pairs = zip(rows["caption"].iloc[listed.row], texts.to_pylist(), strict=True)
+        changes = [method.units(caption, negative) for caption, negative in pairs]
+        units, foils = (
+            TokenTable(clip.tokenize, pd.Series(phrases)) for phrases in zip(*changes, strict=True)
+        )
+        negatives = replace(negatives, units=units, foils=foils)
+    return negatives
 
 
 def _build_images(
