@@ -44,6 +44,7 @@ INFRASTRUCTURE = frozenset(
     }
 )
 LAZY = ("__getattr__", "__dir__")  # functions by which a package re-exports names lazily
+LEAVES = (ast.Constant, ast.Name, ast.expr_context)  # nodes without children: two thirds of all
 FINDERS = ("__future__", "importlib", "typing")  # modules that such a package may itself import
 REGISTRY = "registry"  # module whose tables name backends
 Tables = Mapping[str, Registry[object]]  # name of the variable in the registry -> its table
@@ -221,7 +222,7 @@ def _iter_imports(file: Path, package: Package, only: Mapping[str, str]) -> Iter
 
 
 def _iter_runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes in order, except those that only a type checker sees."""
+    """Yield all nodes in order, except ``LEAVES`` and those that only a type checker sees."""
     open_ = [tree]
     while open_:
         node = open_.pop()
@@ -229,12 +230,13 @@ def _iter_runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, ast.If) and _is_type_checking(node):
             open_ += reversed(node.orelse)
         else:
-            open_ += reversed([*ast.iter_child_nodes(node)])
+            open_ += reversed([child for child in ast.iter_child_nodes(node) if not isinstance(child, LEAVES)])
 
 
 def _is_type_checking(node: ast.If) -> bool:
     """Return whether the body of a condition is for type checkers only."""
-    return "TYPE_CHECKING" in ast.unparse(node.test)
+    names = ((getattr(part, "id", ""), getattr(part, "attr", "")) for part in ast.walk(node.test))
+    return any("TYPE_CHECKING" in pair for pair in names)
 
 
 def iter_parents(module: str) -> Iterator[str]:

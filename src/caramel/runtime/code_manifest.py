@@ -12,8 +12,9 @@ and `caramel upgrade` writes them.
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,20 +31,27 @@ GRAPHS = ("", "pipelines/crepe")  # folders of a project with a dvc.yaml: the be
 LISTED = ("deps", "outs", "metrics", "plots")  # keys of a stage that are lists
 
 
-def hash_sources(script: Path, package: Package = CARAMEL) -> dict[str, str]:
+def hash_sources(
+    script: Path, package: Package = CARAMEL, hash_file: Callable[[Path], str] = compute_file_hash
+) -> dict[str, str]:
     """Return name -> SHA-256 of all source files of the package that a stage's script depends on.
+
+    Args:
+        script: the script.
+        package: package to search.
+        hash_file: returns the SHA-256 of a file, perhaps from a cache.
 
     Raises:
         DataError: the script is missing or not valid Python.
     """
     try:
-        modules = [package.find_file(name) for name in find_dependencies([script], package)]
+        found = [package.find_file(name) for name in find_dependencies([script], package)]
     except (OSError, ValueError, SyntaxError) as error:
         raise DataError(f"{script} cannot be read as a stage's script: {error}") from error
-    files = {file for module in filter(None, modules) for file in (module, *data_beside(module))}
-    return {
-        file.relative_to(package.folder.parent).as_posix(): compute_file_hash(file) for file in sorted(files)
-    }
+    modules = set(filter(None, found))
+    one_per_folder = {module.parent: module for module in modules}.values()
+    files = modules.union(*map(data_beside, one_per_folder))
+    return {file.relative_to(package.folder.parent).as_posix(): hash_file(file) for file in sorted(files)}
 
 
 def hash_plugins(script: Path, named: Iterable[Plugin], package: Package = CARAMEL) -> dict[str, str]:
@@ -73,7 +81,7 @@ def list_params_plugins(root: Path, package: Package = CARAMEL) -> list[Plugin]:
 def data_beside(module: Path) -> set[Path]:
     """Return the data files in a module's folder: templates and tables that the modules there read."""
     beside = module.parent.iterdir()
-    return {path for path in beside if path.is_file() and path.suffix in (".csv", ".html", ".yaml")}
+    return {path for path in beside if path.suffix in (".csv", ".html", ".yaml") and path.is_file()}
 
 
 def read_sums(path: Path) -> dict[str, str]:
@@ -174,8 +182,9 @@ def hash_stage_sources(
         for name, stage in graph.items()
         if f"{CODE}/{name}.txt" in stage.get("deps", ())
     }
+    hash_file = functools.cache(compute_file_hash)  # stages share most of their sources
     return {
-        name: hash_sources(script, package) | hash_plugins(script, named, package)
+        name: hash_sources(script, package, hash_file) | hash_plugins(script, named, package)
         for name, script in scripts.items()
     }
 
