@@ -49,7 +49,7 @@ PARTS = {
     "tests/evaluation/test_evaluate.py": "ray_cluster",
     "tests/evaluation/scores/test_scoring.py": "ray_cluster",
     "tests/pipeline/test_profiles.py": "profiles",
-    "tests/pipeline/test_paper_profiles.py": "paper_profiles",
+    "tests/pipeline/test_paper_profiles.py": "profiles",  # and one process that runs stages in its forks
     "tests/gates/test_suites.py": "suites",
     "tests/cli/test_reproduce_command.py": "minilm",
     "tests/report/test_page.py": "page",

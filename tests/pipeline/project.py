@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
+import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+from caramel.io.safe_yaml import read_yaml
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,6 +63,12 @@ class Project:
         """Run one stage's script without DVC."""
         return self.run("python", f"pipelines/{name}.py", check=check)
 
+    def list_outputs(self, *names: str) -> list[Path]:
+        """Return what stages write, as DVC knows it."""
+        stages = read_yaml(self.folder / "dvc.yaml", "")["stages"]
+        kinds = ("outs", "metrics", "plots")
+        return [self.folder / out for name in names for kind in kinds for out in stages[name].get(kind, ())]
+
     def clone(self, folder: Path) -> Project:
         """Copy the project with its data, but none of its scratch files and tracked runs."""
         shutil.copytree(
@@ -65,7 +76,45 @@ class Project:
         )
         return Project(folder)
 
+    def warm_stages(self, *names: str) -> None:
+        """Run stages' scripts as ``stages`` does, but in a fork of a process that all projects share.
+
+        It has imported what they import: for tests of several projects.
+        """
+        assert self.environment == Project(self.folder).environment, "the process has the usual environment"
+        log = self.folder / "stages.log"
+        request = {
+            "folder": str(self.folder),
+            "environment": self.environment,
+            "stages": names,
+            "log": str(log),
+        }
+        server = _start_server()
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps(request) + "\n")
+        server.stdin.flush()
+        code = int(server.stdout.readline())
+        if code:
+            raise AssertionError(f"{names} ended with {code}:\n{log.read_text()}")
+
     def stages(self, *names: str) -> None:
         """Run stages' scripts without DVC, one after the other in one process: what they import takes longer than they do."""
         each = "import runpy, sys; [runpy.run_path(f'pipelines/{s}.py', run_name='__main__') for s in sys.argv[1:]]"
         self.run("python", "-c", each, *names)
+
+
+@functools.cache
+def _start_server() -> subprocess.Popen[str]:
+    """Start the process that runs stages in its forks; it ends with this one."""
+    command = [sys.executable, str(Path(__file__).with_name("stage_server.py"))]
+    server = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=Project(ROOT).environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    atexit.register(server.communicate)  # which closes its input, and waits
+    return server

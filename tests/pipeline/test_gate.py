@@ -47,10 +47,8 @@ def written(folder: Path) -> Path:
 
 def outputs_after(gate: str, project: Project) -> list[Path]:
     """Return the outputs of all stages after the gate."""
-    stages = read_yaml(project.folder / "dvc.yaml", "")["stages"]
-    later = list(stages)[list(stages).index(gate) + 1 :]
-    kinds = ("outs", "metrics", "plots")
-    return [project.folder / out for name in later for kind in kinds for out in stages[name].get(kind, ())]
+    stages = [*read_yaml(project.folder / "dvc.yaml", "")["stages"]]
+    return project.list_outputs(*stages[stages.index(gate) + 1 :])
 
 
 @pytest.fixture(scope="module")

@@ -16,11 +16,11 @@ COLOURS = ("red", "green", "blue", "black", "white")
 
 def write_photograph(path: Path, rng: np.random.Generator, colour: str) -> None:
     """Write a camera-like JPEG: a gradient, an object of the colour, noise, an odd size."""
-    width, height = int(rng.integers(200, 400)), int(rng.integers(200, 400))
+    width, height = int(rng.integers(110, 200)), int(rng.integers(110, 200))
     ground = np.linspace(60, 200, height)[:, None, None] * np.ones((height, width, 3))
     image = Image.fromarray((ground + rng.normal(0, 6, ground.shape)).clip(0, 255).astype(np.uint8))
     x, y = int(width * rng.uniform(0.1, 0.5)), int(height * rng.uniform(0.1, 0.5))
-    ImageDraw.Draw(image).rounded_rectangle((x, y, x + 90, y + 60), 15, fill=colour)
+    ImageDraw.Draw(image).rounded_rectangle((x, y, x + 45, y + 30), 8, fill=colour)
     image.filter(ImageFilter.GaussianBlur(1)).save(path, quality=85)
 
 
