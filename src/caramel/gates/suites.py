@@ -155,6 +155,8 @@ def _run_suite(
     pandas_execution_engine.HASH_THRESHOLD = 0
     context = gx.get_context(mode="ephemeral")
     context.variables.progress_bars = {"globally": False}
+    # It would write the context as YAML after each change of it, which nobody reads: half of a small suite's time.
+    context.variables.save = lambda: None
     loaded = _build_suite(suite, path)
     results, count, meta = [], 0, {}
     try:

@@ -40,9 +40,33 @@ DARK = Theme(
 
 def render_figure(draw: Callable[[Theme], Figure]) -> ThemedFigure:
     """Return a figure in both themes, as reproducible PNG files."""
-    light = _render_png(draw, LIGHT)
+    place = _place_once(draw)
+    light = _render_png(place, LIGHT)
     pixels = int.from_bytes(light[16:20])  # width in the header of a PNG file
-    return ThemedFigure(light, _render_png(draw, DARK), width=pixels * 96 // DPI)
+    return ThemedFigure(light, _render_png(place, DARK), width=pixels * 96 // DPI)
+
+
+def _place_once(draw: Callable[[Theme], Figure]) -> Callable[[Theme], Figure]:
+    """Return a function that draws a figure and places its panels.
+
+    matplotlib finds the places by drawing the figure several times. Themes differ in colours alone, so the places
+    found for the first hold for the others.
+    """
+    places: list[Any] = []
+
+    def draw_placed(theme: Theme) -> Figure:
+        figure = draw(theme)
+        engine = figure.get_layout_engine()
+        if places:
+            for axes, place in zip(figure.axes, places, strict=True):
+                axes.set_position(place)
+        elif engine is not None:
+            engine.execute(figure)
+            places.extend(axes.get_position() for axes in figure.axes)
+        figure.set_layout_engine(None)
+        return figure
+
+    return draw_placed
 
 
 def _render_png(draw: Callable[[Theme], Figure], theme: Theme) -> bytes:
@@ -77,7 +101,7 @@ def create_panel_grid(count: int, *, columns: int, width: float, height: float) 
 
     columns = min(columns, count)
     rows = -(-count // columns)
-    figure = Figure(figsize=(width, height * rows), layout="constrained")
+    figure = Figure(figsize=(width, height * rows), dpi=DPI, layout="constrained")
     axes = list(np.ravel(figure.subplots(rows, columns, squeeze=False)))
     for spare in axes[count:]:
         spare.set_visible(False)

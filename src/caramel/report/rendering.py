@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from caramel.errors import escape_unprintable
@@ -22,6 +23,13 @@ def render_page(
         sections: in reading order.
         cards: headline figures, (value, label).
     """
+    template = _get_template()
+    return str(template.render(title=title, heading=heading, lead=lead, sections=sections, cards=cards))
+
+
+@cache
+def _get_template() -> Any:
+    """Return the template of all pages, since each new environment compiles it again."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup, escape
 
@@ -40,8 +48,7 @@ def render_page(
     environment.filters["breakable"] = lambda text: Markup(
         str(escape(_format_value(text))).replace("_", "_<wbr>")
     )
-    template = environment.get_template("page.html")
-    return template.render(title=title, heading=heading, lead=lead, sections=sections, cards=cards)
+    return environment.get_template("page.html")
 
 
 def format_markup(markup: str, *values: str) -> str:
