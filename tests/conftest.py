@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
-import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+from empty_stores import build_initialization
 from hypothesis import settings
 from left_out import format_left_out
 from tracking_servers import served
@@ -119,18 +118,11 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 def _stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Have MLflow go through its dozens of migrations once: every other new store begins as a copy of the first."""
     from mlflow.store.db import utils
-    from sqlalchemy import Engine, create_engine
-
-    migrated, first = utils._initialize_tables, tmp_path_factory.mktemp("store") / "empty.db"
-
-    def initialize(engine: Engine) -> None:
-        if not first.exists():
-            migrated(create_engine(f"sqlite:///{first}"))
-        with closing(sqlite3.connect(first)) as empty, closing(engine.raw_connection()) as new:
-            empty.backup(new.driver_connection)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(utils, "_initialize_tables", initialize)
+        patch.setattr(
+            utils, "_initialize_tables", build_initialization(tmp_path_factory.mktemp("store") / "empty.db")
+        )
         yield
 
 

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import call_command
 
-CARAMEL = Path(sys.executable).with_name("caramel")
+
+Run = Callable[..., str]
 
 
-def run(folder: Path, *arguments: str, **environment: str) -> str:
-    """Return what a command says that has to fail."""
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
-    variables |= {"HOME": str(folder), "RAY_AUTH_TOKEN": "0" * 64, **environment}
-    done = subprocess.run([CARAMEL, *arguments], env=variables, cwd=folder, capture_output=True, text=True, check=False)  # fmt: skip
-    said = done.stdout + done.stderr
-    assert done.returncode in (1, 2), said
-    assert "Traceback" not in said
-    return said
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that returns what a command says that has to fail."""
+    for name in [name for name in os.environ if name.startswith("RAY_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
+
+    def call(*arguments: str) -> str:
+        done = call_command(tmp_path, *arguments)
+        said = done.stdout + done.stderr
+        assert done.returncode in (1, 2), said
+        assert "Traceback" not in said
+        return said
+
+    return call
 
 
 @pytest.mark.parametrize(
@@ -39,11 +47,14 @@ def run(folder: Path, *arguments: str, **environment: str) -> str:
         (["worker", "127.0.0.1:1", "--num-gpus", "1.5"], "'1.5' is not a valid integer"),
     ],
 )
-def test_an_odd_argument_is_named(tmp_path: Path, arguments: list[str], message: str) -> None:
-    assert message in run(tmp_path, "cluster", *arguments)
+def test_an_odd_argument_is_named(run: Run, arguments: list[str], message: str) -> None:
+    assert message in run("cluster", *arguments)
 
 
 @pytest.mark.parametrize("address", ["auto", "é:é", "host:70000", "127.0.0.1:1", "ray://127.0.0.1:1"])
-def test_the_doctor_names_an_address_that_cannot_be_reached(tmp_path: Path, address: str) -> None:
-    said = run(tmp_path, "doctor", "--cluster", RAY_ADDRESS=address)
+def test_the_doctor_names_an_address_that_cannot_be_reached(
+    run: Run, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    said = run("doctor", "--cluster")
     assert f"RAY_ADDRESS={address!r} cannot be joined: " in said

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from chat_server import ChatServer
-from commands import run_command
+from commands import call_command
 from crepe_releases import COLOURS, NOUNS, build_pictures
 from obliging_writer import obliging
 from small_visual_genome import item, region, wordnet, write
@@ -80,7 +80,7 @@ def test_systematicity_is_split_by_the_corpus_and_read_back(call: Call, graphs: 
 @pytest.mark.parametrize("name", ["../../x", "a/b", "", ".", "a b"])
 def test_a_name_that_would_be_a_path_is_refused_before_anything_is_read(name: str, tmp_path: Path) -> None:
     options = ["--graphs", tmp_path, "--index", tmp_path, "--words", "lists", "--out", tmp_path / "out"]
-    done = run_command(tmp_path, "crepe", "systematicity", *options, "--name", name)
+    done = call_command(tmp_path, "crepe", "systematicity", *options, "--name", name)
     assert done.returncode == 1
     assert f"--name {name!r} must consist of letters, digits, - and _" in done.stderr
     assert not list(tmp_path.iterdir())

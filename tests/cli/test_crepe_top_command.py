@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from commands import run_command
+from commands import call_command
 from PIL import Image
 
 from caramel.crepe.example_files import Example, write_examples
@@ -33,7 +33,7 @@ def test_the_three_first_captions_of_each_image_are_listed(clip_folder: Path, tm
         "--model",
         f"open_clip:{clip_folder}",
     ]
-    done = run_command(tmp_path, *words, "--data", "data", "--images", "images", "--out", "top.csv")
+    done = call_command(tmp_path, *words, "--data", "data", "--images", "images", "--out", "top.csv")
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(tmp_path / "top.csv")
     both = table[table["subsets"] == "x/sc/both"]
@@ -41,7 +41,7 @@ def test_the_three_first_captions_of_each_image_are_listed(clip_folder: Path, tm
     assert set(both["rank"]) == {1, 2, 3}
     assert (both.groupby(["model", "instance_id"])["score"].diff().dropna() <= 0).all()
     assert "the true caption is first for" in done.stdout
-    done = run_command(
+    done = call_command(
         tmp_path,
         "crepe",
         "top",

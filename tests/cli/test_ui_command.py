@@ -8,7 +8,6 @@ import signal
 import socket
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -18,6 +17,8 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import pytest
 from commands import CARAMEL, find_stray_stores
+
+from caramel.runtime.mlflow.store import EXPERIMENT, get_store_uri, open_client
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -80,13 +81,14 @@ def test_ui_shows_runs_and_registered_models_of_the_projects_store_and_leaves_no
 ) -> None:
     monkeypatch.delenv("DVC_ROOT", raising=False)
     monkeypatch.delenv("CARAMEL_TRACKING_URI", raising=False)
-    make_store = (
-        "from pathlib import Path; from caramel.runtime.mlflow.store import *; "
-        "client = open_client(get_store_uri(Path('mlruns'))); client.create_registered_model('tuned'); "
-        "client.create_run(client.get_experiment_by_name(EXPERIMENT).experiment_id, run_name='first')"
-    )
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-    subprocess.run([sys.executable, "-c", make_store], cwd=tmp_path, env=environment, check=True, timeout=100)
+    for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
+        monkeypatch.delenv(name)
+    client = open_client(get_store_uri(tmp_path / "mlruns"))
+    client.create_registered_model("tuned")
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    assert experiment is not None
+    client.create_run(experiment.experiment_id, run_name="first")
+    environment = dict(os.environ)
     (tmp_path / "mlflow.py").write_text("raise SystemExit('a file of the project was run')", encoding="utf-8")
     environment["MLFLOW_REGISTRY_URI"] = environment["MLFLOW_REGISTRY_STORE_URI"] = (
         f"sqlite:///{tmp_path}/other.db"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from commands import run_command
+from commands import call_command
 
 from caramel.crepe.parser_check import (
     AnnotatedCaption,
@@ -66,7 +66,7 @@ def test_rows_that_cannot_be_compared_are_an_error_that_names_them(
 def test_the_command_prints_the_table_and_writes_the_counts_of_each_caption(tmp_path: Path) -> None:
     path, out = tmp_path / "rows.csv", tmp_path / "out.csv"
     path.write_text(HEADER + '1,a brown horse on grass,"( horse , on , grass ) , ( horse , is , brown )"\n')
-    printed = run_command(tmp_path, "crepe", "check-parser", path, "--parser", "phrases", "--out", out).stdout
+    printed = call_command(tmp_path, "crepe", "check-parser", path, "--parser", "phrases", "--out", out).stdout
     assert "triplet              precision 100.0%, recall 100.0% of 1" in printed
     assert pd.read_csv(out)["n_common"].tolist() == [2, 1, 1, 1, 1]
 
@@ -76,6 +76,6 @@ def test_the_command_refuses_to_write_over_its_rows_and_an_unknown_parser(tmp_pa
     path.write_text(HEADER + "1,a dog,( dog )\n")
     with pytest.raises(BackendError, match="stanford"):
         check_parser(read_annotated_captions(path), "stanford")
-    refused = run_command(tmp_path, "crepe", "check-parser", path, "--parser", "phrases", "--out", path)
+    refused = call_command(tmp_path, "crepe", "check-parser", path, "--parser", "phrases", "--out", path)
     assert refused.returncode != 0
     assert path.read_text().startswith(HEADER)

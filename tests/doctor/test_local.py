@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import pytest
+from commands import call_command
 from training_rows import training_rows
 
 from caramel.config.profiles import write_profile
@@ -268,8 +269,10 @@ def test_the_lock_is_current_until_a_source_changes(tmp_path: Path, monkeypatch:
     )
     (tmp_path / "a").write_text("1", encoding="utf-8")
     assert versions.check_dvc_lock(tmp_path, versions.start_dvc_status(tmp_path)).state == WARN
-    for command in (["init", "--no-scm", "-q"], ["repro", "-q"]):
-        subprocess.run([sys.executable, "-m", "dvc", *command], cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / ".dvc").mkdir()
+    (tmp_path / ".dvc" / "config").write_text("[core]\n    no_scm = true\n", encoding="utf-8")
+    repro = [sys.executable, "-m", "dvc", "repro", "-q"]
+    subprocess.run(repro, cwd=tmp_path, check=True, capture_output=True)
     found = versions.check_dvc_lock(tmp_path, versions.start_dvc_status(tmp_path))
     assert found == Finding(OK, "dvc.lock", "current")
     (tmp_path / "a").write_text("2", encoding="utf-8")
@@ -353,8 +356,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def doctor_of(folder: Path, profile: str) -> tuple[int, dict[str, str]]:
     """Return what `caramel doctor` exits with in a process of its own, and its lines by the name of their finding."""
-    command = Path(sys.executable).with_name("caramel")
-    subprocess.run([command, "config", "use", profile], cwd=folder, check=True, capture_output=True)
+    assert call_command(folder, "config", "use", profile).returncode == 0
     # DVC may take its time on a machine that does other work beside.
     call = f"from caramel.doctor import versions; versions.SLOW = 300.0; from caramel.cli import main; main({['doctor']!r})"
     done = subprocess.run(

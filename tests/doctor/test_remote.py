@@ -24,7 +24,7 @@ from caramel.release.pin import compute_dvc_hash
 from caramel.runtime.dvc import remote
 from caramel.runtime.dvc.remote import open_cache
 
-FILES = 240  # of an output: enough for a push to be killed between two of them
+FILES = 120  # of an output: enough for a push to be killed between two of them
 STAGES = """
 stages:
   make:

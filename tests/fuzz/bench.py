@@ -7,7 +7,7 @@ import os
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -45,18 +45,21 @@ class Job:
 class Bench:
     """Prepares templates, runs batches in forked processes, and keeps what fails."""
 
-    def __init__(self, root: Path, kept: Path) -> None:
+    def __init__(self, root: Path, kept: Path, targets: Sequence[Target]) -> None:
         from corpus import picture
 
         self.root, self.kept, self.secret = root, kept, picture(99, "PNG")
         self.store = root / "store"
         self.store.mkdir()
+        self.templates: dict[Callable[[], None], Path] = {}
+        for target in targets:
+            self.templates.setdefault(target.write, root / "templates" / target.name)
 
     def template(self, target: Target) -> Path:
-        """Return the folder of the valid input, which is written once."""
-        folder = self.root / "templates" / target.name
+        """Return the folder of the valid input, which is written once for all targets that begin with it."""
+        folder = self.templates[target.write]
         if not folder.is_dir():
-            new = folder.with_name(f"{target.name}.new")
+            new = folder.with_name(f"{folder.name}.new")
             shutil.rmtree(new, ignore_errors=True)
             new.mkdir(parents=True)
             os.chdir(new)

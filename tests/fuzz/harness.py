@@ -14,6 +14,8 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from click.testing import CliRunner
 from sandbox import GIB, RAN, SECRET, Files, peak, reset_peak, snapshot
@@ -201,13 +203,24 @@ def judge(target: Target, arguments: list[str], box: Path, valid: Files) -> Outc
     return Outcome(outcome.code, outcome.said, outcome.trace, wrong, outcome.seconds, outcome.growth)
 
 
+_CACHES: dict[ModuleType, list[Any]] = {}
+
+
 def _forget() -> None:
     """Empty all caches of caramel: what an earlier input left in the process is not for this one."""
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "caramel":
-            for value in list(vars(module).values()):
-                if not isinstance(value, type) and callable(getattr(value, "cache_clear", None)):
-                    value.cache_clear()
+            if module not in _CACHES:
+                _CACHES[module] = [*_list_caches(module)]
+            for cached in _CACHES[module]:
+                cached.cache_clear()
+
+
+def _list_caches(module: ModuleType) -> Iterator[Any]:
+    """Yield the functions in a module that have a cache."""
+    for value in list(vars(module).values()):
+        if not isinstance(value, type) and callable(getattr(value, "cache_clear", None)):
+            yield value
 
 
 def _escaped(box: Path, special: Mapping[str, tuple[int, int, str]], arguments: list[str]) -> Iterator[str]:

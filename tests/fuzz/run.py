@@ -25,6 +25,7 @@ sys.path += [str(HERE.parent / name) for name in ("support", "report")]
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import harness  # noqa: E402
+from empty_stores import build_initialization  # noqa: E402
 from harness import Target  # noqa: E402
 from remote_projects import QUIET  # noqa: E402
 from sandbox import fresh, in_child, snapshot  # noqa: E402
@@ -44,12 +45,46 @@ def chosen(only: list[str]) -> list[Target]:
     return found
 
 
-def prepare() -> None:
-    """Import what the commands import, so that forked processes have it, and let nothing reach a network."""
+def prepare(root: Path, whole: bool) -> None:
+    """Let nothing reach a network, nor wait; the ``whole`` of what commands import is imported, for all forked processes."""
     from caramel.runtime.environment import be_quiet
 
     be_quiet()
     os.environ.update(QUIET)
+    if whole:
+        _import_all()
+    from mlflow.store.db import utils
+
+    from caramel.registry import FAMILIES
+    from caramel.runtime.mlflow import retry, server
+
+    utils._initialize_tables = build_initialization(root / "empty.db")
+    _parse_own_sources_once()
+    for name in ("counting", "matching"):
+        FAMILIES.targets[name] = f"encoders:{name.upper()}"  # type: ignore[index]
+    FAMILIES.targets["chat"] = "chat_server:QUICK"  # type: ignore[index]
+    server.PAUSES, server.ANSWER, server.WHOLE = (0.0,), 0.5, 2.0
+    retry.PAUSES = (0.0,)
+
+
+def _parse_own_sources_once() -> None:
+    """Let caramel's sources, which do not change, be parsed once: caches are emptied before each input."""
+    from caramel.runtime import code_deps
+
+    parse, known = code_deps._parse_mentions.__wrapped__, {}
+
+    def mentions(file: Path) -> tuple[str, ...]:
+        if not file.is_relative_to(harness.PACKAGE):
+            return parse(file)
+        if file not in known:
+            known[file] = parse(file)
+        return known[file]
+
+    code_deps._parse_mentions = mentions
+
+
+def _import_all() -> None:
+    """Import what the commands import."""
     import matplotlib.pyplot  # noqa: F401
     import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
     import open_clip  # noqa: F401
@@ -63,16 +98,9 @@ def prepare() -> None:
     import caramel.evaluation.evaluate
     import caramel.report.audit_page
     import caramel.report.page  # noqa: F401
-    from caramel.registry import FAMILIES
-    from caramel.runtime.mlflow import retry, server
 
     torch.set_num_threads(1)
     _warm_up()
-    for name in ("counting", "matching"):
-        FAMILIES.targets[name] = f"encoders:{name.upper()}"  # type: ignore[index]
-    FAMILIES.targets["chat"] = "chat_server:QUICK"  # type: ignore[index]
-    server.PAUSES, server.ANSWER, server.WHOLE = (0.0,), 0.5, 2.0
-    retry.PAUSES = (0.0,)
 
 
 def _warm_up() -> None:
@@ -91,10 +119,10 @@ def _warm_up() -> None:
         os.chdir(before)
 
 
-def again(bench: Bench, folder: Path) -> int:
+def again(bench: Bench, folder: Path, named: list[Target]) -> int:
     """Run an input that was kept once more, and print what a user sees."""
     case = json.loads((folder / "case.json").read_text())
-    (target,) = [t for t in chosen([]) if t.name == case["target"]]
+    (target,) = [t for t in named if t.name == case["target"]]
     lines: list[str] = []
 
     def once(tell: Callable[[str], None]) -> None:
@@ -144,19 +172,19 @@ def main(words: list[str] | None = None) -> int:
         "--valid", action="store_true", help="run the input of each target that is not mutated"
     )
     given_ = parser.parse_args(words)
-    prepare()
-    kept = given_.out.resolve()
+    kept, named = given_.out.resolve(), chosen([] if given_.again else given_.only)
     memory = "/dev/shm" if Path("/dev/shm").is_dir() else None  # where the many syncs of files cost nothing
     with tempfile.TemporaryDirectory(prefix="caramel-fuzz-", dir=memory) as root:
-        bench = Bench(Path(root), kept)
+        prepare(Path(root), whole=not (given_.valid and given_.only))
+        bench = Bench(Path(root), kept, named)
         if given_.again is not None:
-            return again(bench, given_.again.resolve())
+            return again(bench, given_.again.resolve(), named)
         if given_.valid:
-            return int(try_valid(bench, chosen(given_.only)) > 0)
+            return int(try_valid(bench, named) > 0)
         shutil.rmtree(kept, ignore_errors=True)
         start = time.monotonic()
         with tqdm(total=given_.inputs, unit=" inputs", disable=None) as bar:
-            tallies = fuzz(bench, chosen(given_.only), given_.inputs, given_.seed, bar)
+            tallies = fuzz(bench, named, given_.inputs, given_.seed, bar)
         print(report(tallies, kept))
         print(f"{time.monotonic() - start:.0f} s, seed {given_.seed}; kept in {given_.out}.")
     return int(any(tally.distinct for tally in tallies.values()))

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import call_command
 from released_projects import made
 from special_files import make_null, make_socket
 
@@ -15,7 +14,6 @@ from caramel.errors import ConfigError
 from caramel.io import regular_files
 from caramel.io.regular_files import append_plain, read_plain, read_plain_text
 
-CARAMEL = str(Path(sys.executable).with_name("caramel"))
 READERS = {  # file of a project -> commands that read it
     "pins/v1.json": (("verify", "v1"), ("diff", "v1", "v1"), ("release", "v1", "--no-audit", "--out", "out")),
     "dvc.lock": (("verify", "v1"), ("pin", "v2"), ("doctor",)),
@@ -75,6 +73,7 @@ def test_what_takes_a_files_place_after_the_check_is_not_written_into(
     os.close(reader)
 
 
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize(("name", "command"), [(name, c) for name, each in READERS.items() for c in each])
 def test_a_command_does_not_wait_for_a_fifo_under_the_name_of_a_projects_file(
     name: str, command: tuple[str, ...], tmp_path: Path
@@ -84,8 +83,6 @@ def test_a_command_does_not_wait_for_a_fifo_under_the_name_of_a_projects_file(
     place.parent.mkdir(exist_ok=True)
     place.unlink(missing_ok=True)
     os.mkfifo(place)
-    done = subprocess.run(
-        [CARAMEL, *command], cwd=project, capture_output=True, text=True, check=False, timeout=120
-    )
+    done = call_command(project, *command)
     assert done.returncode == 1, done
     assert "Traceback" not in done.stderr + done.stdout

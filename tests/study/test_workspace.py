@@ -55,9 +55,9 @@ GRAPH = """stages:
 STAGE = """
 import os, sys, time
 from pathlib import Path
-from caramel.config.schema import load_config
+import yaml
 
-name, config = sys.argv[1], load_config()
+name, params = sys.argv[1], yaml.load(Path("params.yaml").read_text(), yaml.CSafeLoader)
 with open(os.environ["RAN"], "a") as stream:
     stream.write(name + "\\n")
 if len(Path(os.environ["RAN"]).read_text().split()) == int(os.environ["HELD"]):
@@ -66,12 +66,14 @@ out = Path("data", name)
 out.mkdir(parents=True, exist_ok=True)
 if name == "evaluate":
     import numpy as np, pandas as pd
+    from caramel.config.schema import load_config
     from caramel.schemas.evaluation import METRICS, SIMILARITIES
     from caramel.schemas.io import build_frame, write_table
     from caramel.evaluation.results.summary import summarise_similarities
     from caramel.utils.resampling import Bootstrap
     from caramel.registry import BENCHMARKS
 
+    config = load_config()
     rng = np.random.default_rng([config.pretrain.seed, config.train_generator.seed, config.scenes.seed])
     models = ["base", *(f"{v}-{s}" for v in config.finetune.variants for s in config.finetune.seeds)]
     rows = pd.DataFrame(
@@ -87,7 +89,7 @@ if name == "evaluate":
     found = summarise_similarities(rows, {"instances": BENCHMARKS["instances"]}, bootstrap=Bootstrap(100, 0))
     write_table(METRICS, found, out / "metrics.parquet")
 else:
-    (out / "seed.txt").write_text(f"{getattr(config, name).seed} of {config.scenes.seed}")
+    (out / "seed.txt").write_text(f"{params[name]['seed']} of {params['scenes']['seed']}")
 """
 TRACKED = """
 from caramel.runtime.mlflow import tracking
@@ -201,7 +203,7 @@ def test_the_stages_of_a_study_track_in_its_own_store_and_leave_none_elsewhere(
         monkeypatch.setenv(name, other)
     study = Study(tmp_path / "project")
     (study.folder / "pipelines" / "stage.py").write_text(STAGE + TRACKED)
-    assert study.run("[[2, 1], [1, 1]]")
+    assert study.run("[[1, 1], [1, 1]]")
     store = study.folder / "work" / "study" / "mlruns"
     assert count_runs(store / "mlflow.db")[0] >= 2
     assert not find_stray_stores(study.folder, store)

@@ -61,9 +61,11 @@ def list_eval_arguments(model: str) -> list[str]:
     return ["eval", "--model", model, *files, "--n-bootstrap", "100"]
 
 
-def call_command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run ``caramel`` in a folder in this process, which saves the seconds of its imports."""
+def call_command(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run ``caramel`` in a folder in this process, which saves the seconds of its imports; it must leave nothing of MLflow's."""
     out, err = io.StringIO(), io.StringIO()
     with chdir(folder), redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
-        cli.main(list(arguments))
+        cli.main([*map(str, arguments)])
+    stray = find_stray_stores(folder, folder / "mlruns")
+    assert not stray, f"{arguments} left {stray}"
     return subprocess.CompletedProcess(arguments, int(ended.value.code or 0), out.getvalue(), err.getvalue())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import cycle, islice
 from typing import NamedTuple
 
@@ -58,14 +59,27 @@ def compute_power(variance: float, draws: int, effect: float) -> float:
     It averages normal tails over the quantiles of the estimated standard error. Unlike the library's
     noncentral t, this can be computed for arbitrarily large effects.
     """
-    from scipy.stats import chi2, norm, t
+    from scipy.stats import norm
 
     if variance <= 0:
         return 1.0
-    errors = np.sqrt(chi2.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES, draws - 1) / (draws - 1))
-    limits, shift = t.ppf((1 + LEVEL) / 2, draws - 1) * errors, effect / variance**0.5
+    limits, shift = _compute_limits(draws), effect / variance**0.5
     tails: Floats = norm.sf(limits - shift) + norm.cdf(-limits - shift)
     return float(tails.mean())
+
+
+@cache
+def _compute_limits(draws: int) -> Floats:
+    """Return the limits of the t test, in standard deviations of the mean, for quantiles of its estimated standard error.
+
+    They are kept, because the searches below ask for the same numbers of draws hundreds of times.
+    """
+    from scipy.stats import chi2, t
+
+    errors = np.sqrt(chi2.ppf((np.arange(QUANTILES) + 0.5) / QUANTILES, draws - 1) / (draws - 1))
+    limits: Floats = t.ppf((1 + LEVEL) / 2, draws - 1) * errors
+    limits.flags.writeable = False
+    return limits
 
 
 def compute_detectable_effect(variance: float, draws: int) -> float:

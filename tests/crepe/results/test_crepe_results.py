@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from commands import run_command
+from commands import call_command
 from crepe_sets import write_counts, write_results
 from PIL import Image
 
@@ -115,14 +115,14 @@ def test_the_command_refuses_a_folder_without_results_of_crepe(tmp_path: Path) -
         "r": "has no recall at 1 on crepe_systematicity",
         "empty": "has no metrics.parquet",
     }.items():
-        done = run_command(tmp_path, "crepe", "figures", tmp_path / folder, "--out", tmp_path / "out")
+        done = call_command(tmp_path, "crepe", "figures", tmp_path / folder, "--out", tmp_path / "out")
         assert done.returncode == 1
         assert message in done.stderr
     assert not (tmp_path / "out").exists()
 
 
 def test_the_command_names_what_it_wrote(tmp_path: Path) -> None:
-    done = run_command(tmp_path, "crepe", "figures", write_results(tmp_path / "r"), "--out", tmp_path / "out")
+    done = call_command(tmp_path, "crepe", "figures", write_results(tmp_path / "r"), "--out", tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert "figure_13.png" in done.stdout
     assert "Not made: figure_12, table_8: no file of frequencies is given." in done.stdout
@@ -131,7 +131,7 @@ def test_the_command_names_what_it_wrote(tmp_path: Path) -> None:
 def test_no_input_is_written_over(tmp_path: Path) -> None:
     results = write_results(tmp_path / "r")
     (results / "figure_4.png").symlink_to(results / "metrics.parquet")
-    done = run_command(tmp_path, "crepe", "figures", results, "--out", results)
+    done = call_command(tmp_path, "crepe", "figures", results, "--out", results)
     assert (done.returncode, "inputs are never overwritten" in done.stderr) == (1, True)
 
 
