@@ -45,10 +45,10 @@ def hash_sources(
         DataError: the script is missing or not valid Python.
     """
     try:
-        found = [package.find_file(name) for name in find_dependencies([script], package)]
+        paths = [package.find_file(name) for name in find_dependencies([script], package)]
     except (OSError, ValueError, SyntaxError) as error:
         raise DataError(f"{script} cannot be read as a stage's script: {error}") from error
-    modules = set(filter(None, found))
+    modules = set(filter(None, paths))
     one_per_folder = {module.parent: module for module in modules}.values()
     files = modules.union(*map(data_beside, one_per_folder))
     return {file.relative_to(package.folder.parent).as_posix(): hash_file(file) for file in sorted(files)}
