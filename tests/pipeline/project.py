@@ -82,7 +82,7 @@ class Project:
         It has imported what they import: for tests of several projects.
         """
         assert self.environment == Project(self.folder).environment, "the process has the usual environment"
-        log = self.folder / "stages.log"
+        log = self.folder.with_name(f"{self.folder.name}.log")
         request = {
             "folder": str(self.folder),
             "environment": self.environment,
@@ -94,9 +94,10 @@ class Project:
         assert server.stdout is not None
         server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
-        code = int(server.stdout.readline())
-        if code:
-            raise AssertionError(f"{names} ended with {code}:\n{log.read_text()}")
+        code = server.stdout.readline().strip()
+        if code != "0":
+            said = log.read_text() if log.exists() else ""
+            raise AssertionError(f"{names} ended with {code or 'the process of all projects'}:\n{said}")
 
     def stages(self, *names: str) -> None:
         """Run stages' scripts without DVC, one after the other in one process: what they import takes longer than they do."""

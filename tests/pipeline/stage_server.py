@@ -55,9 +55,11 @@ def run_stages(request: dict[str, Any]) -> int:
         for name in request["stages"]:
             runpy.run_path(f"pipelines/{name}.py", run_name="__main__")
     except SystemExit as ended:
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
         return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except BaseException:  # noqa: BLE001: as Python does it at the end of a process
-        traceback.print_exc()
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc()  # as Python does it
         return 1
     return 0
 

@@ -186,7 +186,7 @@ def test_a_real_model_writes_negatives_of_real_captions_in_profile_real(tmp_path
     project = new_project(tmp_path / "p")
     sets = {"negatives.language_model.target": f"local:{SMOLLM2}", "negatives.language_model.subtypes": 3}
     switch(project, "real", **{"scenes.data_dir": str(tmp_path / "captions"), **sets})
-    project.run("dvc", "repro", "negatives")
+    project.warm_stages("scenes", "train_writer", "negatives")
     data = project.folder / "data/negatives"
     replies, negatives = (
         read_table(REPLIES, data / "replies.parquet"),
