@@ -40,33 +40,33 @@ DARK = Theme(
 
 def render_figure(draw: Callable[[Theme], Figure]) -> ThemedFigure:
     """Return a figure in both themes, as reproducible PNG files."""
-    place = _place_once(draw)
-    light = _render_png(place, LIGHT)
+    arranged = _arrange_once(draw)
+    light = _render_png(arranged, LIGHT)
     pixels = int.from_bytes(light[16:20])  # width in the header of a PNG file
-    return ThemedFigure(light, _render_png(place, DARK), width=pixels * 96 // DPI)
+    return ThemedFigure(light, _render_png(arranged, DARK), width=pixels * 96 // DPI)
 
 
-def _place_once(draw: Callable[[Theme], Figure]) -> Callable[[Theme], Figure]:
-    """Return a function that draws a figure and places its panels.
+def _arrange_once(draw: Callable[[Theme], Figure]) -> Callable[[Theme], Figure]:
+    """Return a function that draws a figure and arranges its panels.
 
-    matplotlib finds the places by drawing the figure several times. Themes differ in colours alone, so the places
-    found for the first hold for the others.
+    matplotlib finds their positions by drawing the figure several times. Themes differ in colours alone, so those
+    found for the first hold for the others too.
     """
-    places: list[Any] = []
+    positions: list[Any] = []
 
-    def draw_placed(theme: Theme) -> Figure:
+    def draw_arranged(theme: Theme) -> Figure:
         figure = draw(theme)
         engine = figure.get_layout_engine()
-        if places:
-            for axes, place in zip(figure.axes, places, strict=True):
-                axes.set_position(place)
+        if positions:
+            for axes, position in zip(figure.axes, positions, strict=True):
+                axes.set_position(position)
         elif engine is not None:
             engine.execute(figure)
-            places.extend(axes.get_position() for axes in figure.axes)
+            positions.extend(axes.get_position() for axes in figure.axes)
         figure.set_layout_engine(None)
         return figure
 
-    return draw_placed
+    return draw_arranged
 
 
 def _render_png(draw: Callable[[Theme], Figure], theme: Theme) -> bytes:

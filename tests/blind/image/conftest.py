@@ -9,8 +9,9 @@ from caramel.blind.image import network
 
 @pytest.fixture(scope="module")
 def brief_network() -> Iterator[None]:
-    """Train the network for a moment: what it learns has tests of its own."""
+    """Train a narrow network for a moment: what it learns has tests of its own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(network, "STEPS", 2)
         patch.setattr(network, "EPOCHS", 1)
+        patch.setattr(network, "CHANNELS", 2)
         yield

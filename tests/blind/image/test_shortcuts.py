@@ -1,4 +1,6 @@
 import io
+from copy import deepcopy
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -30,9 +32,17 @@ def scene(rng: np.random.Generator, size: tuple[int, int] = (48, 64), tint=(0, 0
     return pixels.clip(0, 255)
 
 
-def sets(draw, draw_negative, seed: int = 0) -> tuple[list[bytes], list[bytes], list[str], pd.DataFrame]:
+@cache
+def true_images(draw, seed: int) -> tuple[list[bytes], np.random.Generator]:
+    """Return true images, and the generator that drew them, from which the negative ones are drawn next."""
     rng = np.random.default_rng(seed)
-    images, negatives = [draw(rng) for _ in range(PAIRS)], [draw_negative(rng) for _ in range(PAIRS)]
+    return [draw(rng) for _ in range(PAIRS)], rng
+
+
+def sets(draw, draw_negative, seed: int = 0) -> tuple[list[bytes], list[bytes], list[str], pd.DataFrame]:
+    images, rng = true_images(draw, seed)
+    rng = deepcopy(rng)
+    negatives = [draw_negative(rng) for _ in range(PAIRS)]
     kinds = pd.DataFrame({"type": "swap", "subtype": ["swap_obj", "swap_att"] * (PAIRS // 2)})
     kinds["caption"] = [f"A cat and {i} dogs." for i in range(PAIRS)]
     kinds["negative_caption"] = [f"A cow and {i} dogs." for i in range(PAIRS)]
