@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from commands import call_command
 
-
 Run = Callable[..., str]
 
 

@@ -66,7 +66,9 @@ def test_rows_that_cannot_be_compared_are_an_error_that_names_them(
 def test_the_command_prints_the_table_and_writes_the_counts_of_each_caption(tmp_path: Path) -> None:
     path, out = tmp_path / "rows.csv", tmp_path / "out.csv"
     path.write_text(HEADER + '1,a brown horse on grass,"( horse , on , grass ) , ( horse , is , brown )"\n')
-    printed = call_command(tmp_path, "crepe", "check-parser", path, "--parser", "phrases", "--out", out).stdout
+    printed = call_command(
+        tmp_path, "crepe", "check-parser", path, "--parser", "phrases", "--out", out
+    ).stdout
     assert "triplet              precision 100.0%, recall 100.0% of 1" in printed
     assert pd.read_csv(out)["n_common"].tolist() == [2, 1, 1, 1, 1]
 

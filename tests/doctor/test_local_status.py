@@ -111,8 +111,8 @@ def test_the_doctor_ends_though_dvc_never_does_and_nothing_may_interrupt_it(name
     text = (project / name).read_text(encoding="utf-8")
     (project / name).write_text(ENDLESS + text, encoding="utf-8")
     # As a shell starts what runs in the background.
-    call = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from caramel.doctor import versions; "
-    call += "versions.SLOW = 3.0; from caramel.cli import main; main(['doctor'])"
+    start = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); from caramel.cli import main; "
+    call = f"{start}from caramel.doctor import versions; versions.SLOW = 3.0; main(['doctor'])"
     command = [sys.executable, "-c", call]
     done = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False, timeout=PATIENCE)
     assert "Traceback" not in done.stderr

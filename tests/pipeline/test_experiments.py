@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from remote_projects import dvc, run
+from remote_projects import run
 
 pytestmark = pytest.mark.slow
 PARAMS = "train: {lr: 0.1}\n"
@@ -31,6 +32,11 @@ Path("data").mkdir(exist_ok=True)
 Path("data/train.txt").write_text("trained")
 """
 WAIT = 120.0  # seconds for what is queued
+
+
+def dvc(*command: str, root: Path) -> subprocess.CompletedProcess[str]:
+    """Run DVC as a program: its queue starts more of them."""
+    return run(sys.executable, "-m", "dvc", *command, root=root)
 
 
 def test_stages_of_experiments_at_once_and_of_the_queue_know_their_name_and_the_store(

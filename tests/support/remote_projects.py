@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
+from dvc_processes import run_dvc
 from s3_server import BUCKET
 
 QUIET = {"DVC_NO_ANALYTICS": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
@@ -21,8 +21,13 @@ def run(
     """Run a command in a project; on failure show what it said."""
     env = {**os.environ, **QUIET, **WHO, **environment}
     done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
-    if check and done.returncode:
-        raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return checked(done) if check else done
+
+
+def checked(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
+    """Return what has ended; where it failed, show what it said."""
+    if done.returncode:
+        raise AssertionError(f"{done.args} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
     return done
 
 
@@ -30,7 +35,8 @@ def dvc(
     *command: str, root: Path, check: bool = True, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of DVC."""
-    return run(sys.executable, "-m", "dvc", *command, root=root, check=check, **environment)
+    done = run_dvc(command, root, {**os.environ, **QUIET, **WHO, **environment})
+    return checked(done) if check else done
 
 
 def cached(root: Path) -> None:

@@ -21,6 +21,8 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_AIR_NEW_OUTPUT": "0",
+    # Tune's own choice of loggers has one for TensorBoard, which imports PyTorch; ``trials`` names the others.
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "RAY_AUTH_MODE": "token",
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",

@@ -122,7 +122,9 @@ def test_the_command_refuses_a_folder_without_results_of_crepe(tmp_path: Path) -
 
 
 def test_the_command_names_what_it_wrote(tmp_path: Path) -> None:
-    done = call_command(tmp_path, "crepe", "figures", write_results(tmp_path / "r"), "--out", tmp_path / "out")
+    done = call_command(
+        tmp_path, "crepe", "figures", write_results(tmp_path / "r"), "--out", tmp_path / "out"
+    )
     assert done.returncode == 0, done.stderr
     assert "figure_13.png" in done.stdout
     assert "Not made: figure_12, table_8: no file of frequencies is given." in done.stdout

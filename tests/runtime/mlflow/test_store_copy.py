@@ -11,7 +11,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pytest
-from commands import run_command
+from commands import call_command, run_command
 from tracking_servers import PASSWORD, USER, Served
 
 from caramel.errors import ConfigError, DataError, ResourceError
@@ -205,8 +205,8 @@ def test_files_that_cannot_be_read_are_left_out_and_listed_and_all_others_are_co
     (folder / os.fsdecode(b"latin-\xe9")).write_text("x")
     (folder / f"{artifacts.UPLOADING}x").write_text("half")
     os.mkfifo(folder / "fifo")
-    for _ in range(2):
-        done = run_command(history.parent, "tracking", "copy", "mlruns", "../second")
+    for copy in (run_command, call_command):  # a process of its own writes the odd names to a real stream
+        done = copy(history.parent, "tracking", "copy", "mlruns", "../second")
         assert done.returncode == 1
         listed = dict(
             line[4:].rsplit(": ", 1) for line in done.stderr.splitlines() if line.startswith("  - ")
@@ -229,7 +229,7 @@ def test_files_that_cannot_be_read_are_left_out_and_listed_and_all_others_are_co
     for path in folder.iterdir():
         if path.name not in ("note.txt", "config", "inside"):
             path.unlink()
-    assert run_command(history.parent, "tracking", "copy", "mlruns", "../second").returncode == 0
+    assert call_command(history.parent, "tracking", "copy", "mlruns", "../second").returncode == 0
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every file")

@@ -219,6 +219,7 @@ def _run_on_tune(
     """
     with open_ray_session() as check_session:
         from ray import tune
+        from ray.tune.logger import CSVLoggerCallback, JsonLoggerCallback
 
         end_workers()
         _require_room(needs)
@@ -255,7 +256,7 @@ def _run_on_tune(
                 storage_path=str(folder / "tune"),
                 verbose=int(sys.stdout.isatty()),
                 progress_reporter=tune.CLIReporter(max_report_frequency=30),
-                callbacks=[watch],
+                callbacks=[watch, CSVLoggerCallback(), JsonLoggerCallback()],
                 failure_config=tune.FailureConfig(max_failures=RETRIES),  # for workers that died
             ),
         )
