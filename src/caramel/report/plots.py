@@ -40,13 +40,13 @@ DARK = Theme(
 
 def render_figure(draw: Callable[[Theme], Figure]) -> ThemedFigure:
     """Return a figure in both themes, as reproducible PNG files."""
-    arranged = _arrange_once(draw)
+    arranged = _set_positions_once(draw)
     light = _render_png(arranged, LIGHT)
     pixels = int.from_bytes(light[16:20])  # width in the header of a PNG file
     return ThemedFigure(light, _render_png(arranged, DARK), width=pixels * 96 // DPI)
 
 
-def _arrange_once(draw: Callable[[Theme], Figure]) -> Callable[[Theme], Figure]:
+def _set_positions_once(draw: Callable[[Theme], Figure]) -> Callable[[Theme], Figure]:
     """Return a function that draws a figure and arranges its panels.
 
     matplotlib finds their positions by drawing the figure several times. Themes differ in colours alone, so those
