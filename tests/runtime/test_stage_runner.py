@@ -226,3 +226,28 @@ def test_a_stage_that_needs_images_says_why_it_is_skipped(workspace, capsys) -> 
     assert len(read_table(REJECTS, "out/t.parquet")) == 0
     assert "has no images" in json.loads(Path("out/m.json").read_text())["skipped"]
     assert "has no images" in Path("out/folder/SKIPPED.txt").read_text()
+
+
+def test_a_stages_process_ends_after_its_threads_and_exit_functions_and_frees_nothing(workspace) -> None:
+    (workspace / "stage.py").write_text(
+        "import atexit, threading, time\n"
+        "from caramel.runtime.stage_runner import run_stage\n"
+        "class Held:\n"
+        "    def __del__(self): print('freed')\n"
+        "held = Held()\n"
+        "def late(): time.sleep(0.5); print('thread')\n"
+        "def demo(config):\n"
+        "    atexit.register(print, 'exit')\n"
+        "    threading.Thread(target=late).start()\n"
+        "    print('stage')\n"
+        "run_stage(demo)\n"
+        "print('not reached')\n"
+    )
+    done = subprocess.run([sys.executable, "stage.py"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["stage", "thread", "exit"]
+    assert (workspace / "work" / "timings.jsonl").exists()
+    several = "import runpy; [runpy.run_path('stage.py', run_name='__main__') for _ in range(2)]"
+    done = subprocess.run([sys.executable, "-c", several], capture_output=True, text=True, check=True)
+    assert done.stdout.split().count("stage") == 2, (
+        "a process that was started for more than the stage goes on"
+    )

@@ -230,7 +230,9 @@ def _iter_runtime_nodes(tree: ast.AST) -> Iterator[ast.AST]:
         if isinstance(node, ast.If) and _is_type_checking(node):
             open_ += reversed(node.orelse)
         else:
-            open_ += reversed([child for child in ast.iter_child_nodes(node) if not isinstance(child, LEAVES)])
+            open_ += reversed(
+                [child for child in ast.iter_child_nodes(node) if not isinstance(child, LEAVES)]
+            )
 
 
 def _is_type_checking(node: ast.If) -> bool:

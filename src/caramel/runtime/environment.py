@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import os
 import sys
-from typing import Literal
+import threading
+from typing import Literal, NoReturn
 
 from caramel.errors import escape_unprintable, redact_secrets
 
@@ -62,6 +64,24 @@ def be_quiet() -> None:
 def collect_seldom() -> None:
     """Make garbage collections rarer: for caramel's own processes, before heavy imports."""
     gc.set_threshold(*SELDOM)
+
+
+def end_process() -> NoReturn:
+    """End this process successfully: wait for its threads and run the functions of ``atexit``, as Python does.
+
+    Python would then free all objects one by one. That takes 1 to 2 s in a process that has imported PyTorch, and
+    the operating system frees the memory anyway.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]  # not in the stubs
+    atexit._run_exitfuncs()
+    leave_process()
+
+
+def leave_process() -> NoReturn:
+    """End this process successfully and at once, with its output written; the last step of ``end_process``."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 class _RedactingFormatter(logging.Formatter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -10,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
 from caramel.errors import ResourceError
-from caramel.runtime.environment import be_quiet, collect_seldom
+from caramel.runtime.environment import be_quiet, collect_seldom, leave_process
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,6 +37,7 @@ def run_beside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Itera
 def _set_up() -> None:
     be_quiet()
     collect_seldom()
+    atexit.register(leave_process)  # before all others, so it is called last
 
 
 def _wait(started: Future[Any]) -> Any:

@@ -27,7 +27,7 @@ from caramel.io.files import remove_temporaries, write_text
 from caramel.io.regular_files import append_plain, require_plain
 from caramel.plugins import PLUGINS_VARIABLE, format_plugins
 from caramel.runtime import code_manifest
-from caramel.runtime.environment import be_quiet, collect_seldom
+from caramel.runtime.environment import be_quiet, collect_seldom, end_process
 from caramel.runtime.mlflow.server import NAME, require_server
 from caramel.runtime.mlflow.store import get_store_root
 from caramel.runtime.paths import LOCKS, TIMINGS, WORK
@@ -79,7 +79,8 @@ def run_stage(
             they are written empty, with the reason.
         trains: whether the stage also needs models to train; then it is skipped with ``assemble.training: none``.
 
-    Exits with code 1 and one message on any error that the user can fix.
+    Exits with code 1 and one message on any error that the user can fix. If the stage's script is what Python was
+    started with, the process ends here.
     """
     be_quiet()
     collect_seldom()
@@ -139,6 +140,8 @@ def run_stage(
                 f"to go on."
             )
         )
+    if Path(main.__code__.co_filename).resolve() in {Path(word).resolve() for word in sys.orig_argv[1:]}:
+        end_process()
 
 
 def _remove_leftovers(name: str) -> None:
