@@ -29,12 +29,19 @@ class Theme:
     series: tuple[str, ...]
 
 
-# Hues that colour-blind readers can distinguish (after P. Tol's "bright" and "vibrant").
+# Hues that colour-blind readers can distinguish (after P. Tol's "bright" and "vibrant"): one for the base and each variant
+# of the default profile.
 LIGHT = Theme(
-    "#ffffff", "#24292f", "#d5d9de", ("#6b7280", "#3568a8", "#d9622b", "#1d8a5f", "#a03d85", "#b8901c")
+    "#ffffff",
+    "#24292f",
+    "#d5d9de",
+    ("#6b7280", "#3568a8", "#d9622b", "#1d8a5f", "#a03d85", "#b8901c", "#45b5dd"),
 )
 DARK = Theme(
-    "#16191d", "#d8dce1", "#3a4048", ("#9aa3af", "#6fa3e6", "#f2905c", "#4fc193", "#d680bd", "#dcb94a")
+    "#16191d",
+    "#d8dce1",
+    "#3a4048",
+    ("#9aa3af", "#6fa3e6", "#f2905c", "#4fc193", "#d680bd", "#dcb94a", "#8fdcf7"),
 )
 
 
