@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
-import json
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from caramel.io.safe_yaml import read_yaml
+from processes import ForkServer, checked
+
+from caramel.runtime.code_manifest import iter_outputs, load_stages
 
 ROOT = Path(__file__).parents[2]
+SUPPORT = ROOT / "tests" / "support"
 
 
 class Project:
@@ -65,9 +66,8 @@ class Project:
 
     def list_outputs(self, *names: str) -> list[Path]:
         """Return what stages write, as DVC knows it."""
-        stages = read_yaml(self.folder / "dvc.yaml", "")["stages"]
-        kinds = ("outs", "metrics", "plots")
-        return [self.folder / out for name in names for kind in kinds for out in stages[name].get(kind, ())]
+        graph = load_stages(self.folder)
+        return [self.folder / out for name in names for out in iter_outputs(graph[name])]
 
     def clone(self, folder: Path) -> Project:
         """Copy the project with its data, but none of its scratch files and tracked runs."""
@@ -82,22 +82,15 @@ class Project:
         It has imported what they import: for tests of several projects.
         """
         assert self.environment == Project(self.folder).environment, "the process has the usual environment"
-        log = self.folder.with_name(f"{self.folder.name}.log")
-        request = {
-            "folder": str(self.folder),
-            "environment": self.environment,
-            "stages": names,
-            "log": str(log),
-        }
-        server = _start_server()
-        assert server.stdin is not None
-        assert server.stdout is not None
-        server.stdin.write(json.dumps(request) + "\n")
-        server.stdin.flush()
-        code = server.stdout.readline().strip()
-        if code != "0":
-            said = log.read_text() if log.exists() else ""
-            raise AssertionError(f"{names} ended with {code or 'the process of all projects'}:\n{said}")
+        checked(_get_server().run(names, self.folder, self.environment))
+
+    def warm_all_stages(self) -> None:
+        """Run all stages by ``warm_stages``, and see that they write all that DVC would take."""
+        names = load_stages(self.folder)
+        self.warm_stages(*names)
+        outputs = self.list_outputs(*names)
+        assert len(outputs) > 10
+        assert [out for out in outputs if not out.exists()] == []
 
     def stages(self, *names: str) -> None:
         """Run stages' scripts without DVC, one after the other in one process: what they import takes longer than they do."""
@@ -106,16 +99,5 @@ class Project:
 
 
 @functools.cache
-def _start_server() -> subprocess.Popen[str]:
-    """Start the process that runs stages in its forks; it ends with this one."""
-    command = [sys.executable, str(Path(__file__).with_name("stage_server.py"))]
-    server = subprocess.Popen(
-        command,
-        cwd=ROOT,
-        env=Project(ROOT).environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    atexit.register(server.communicate)  # which closes its input, and waits
-    return server
+def _get_server() -> ForkServer:
+    return ForkServer(SUPPORT / "stage_processes.py", ROOT, Project(ROOT).environment)

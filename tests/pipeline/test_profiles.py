@@ -11,7 +11,6 @@ from paper_inputs import write_photograph
 from project import Project
 from real_models import SMOLLM2, WORDNET
 
-from caramel.io.safe_yaml import read_yaml
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.images import IMAGES
@@ -23,8 +22,6 @@ from caramel.schemas.pairs import PAIRS
 from caramel.schemas.rejects import REJECTS
 
 pytestmark = pytest.mark.slow
-
-STAGES = [*read_yaml(Path(__file__).parents[2] / "dvc.yaml", "")["stages"]]
 
 SMALL = {
     "run.executor": "inline",  # Ray's part is that of the smoke runs, whatever the source
@@ -62,14 +59,6 @@ def new_project(folder: Path) -> Project:
     return Project.create(folder, lock=False)
 
 
-def go_through_all(project: Project) -> None:
-    """Run all stages, and see that they write all that DVC would take."""
-    project.warm_stages(*STAGES)
-    outputs = project.list_outputs(*STAGES)
-    assert len(outputs) > 10
-    assert [out for out in outputs if not out.exists()] == []
-
-
 def switch(project: Project, profile: str, **sets: str) -> None:
     options = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
     project.run("caramel", "config", "use", profile, *options)
@@ -93,7 +82,7 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_images_of_ones_own_go_through_all_stages(photographs, tmp_path) -> None:
     project = new_project(tmp_path / "p")
     switch(project, "files", **{"scenes.data_dir": str(photographs)}, **SMALL)
-    go_through_all(project)
+    project.warm_all_stages()
     images = read_table(IMAGES, project.folder / "data/scenes/images.parquet")
     assert len(images) == 30
     instances = read_table(INSTANCES, project.folder / "data/assemble/instances.parquet")
@@ -142,7 +131,7 @@ def test_sugarcrepe_captions_go_through_the_text_stages_and_the_report(tmp_path)
     files = Path(real, "sugarcrepe_unrefined") if real else sugarcrepe_like(tmp_path / "captions")
     project = new_project(tmp_path / "p")
     switch(project, "sugarcrepe", **{"scenes.data_dir": str(files)})
-    go_through_all(project)
+    project.warm_all_stages()
     pairs = read_table(PAIRS, project.folder / "data/scenes/pairs.parquet")
     assert len(pairs) >= (17_000 if real else 300)
     skipped = json.loads((project.folder / "data/synthesize/settings.json").read_text())
@@ -163,7 +152,7 @@ def test_captions_alone_go_through_the_text_stages_and_are_pinned_and_released(t
     (tmp_path / "captions" / "captions.txt").write_text("\n".join([*lines, "", lines[0]]), encoding="utf-8")
     project = new_project(tmp_path / "p")
     switch(project, "captions", **{**SMALL, "scenes.data_dir": str(tmp_path / "captions")})
-    go_through_all(project)
+    project.warm_all_stages()
     project.run("dvc", "commit", "-f", "-q", "dvc.yaml")  # without CREPE's graph, which did not run
     rejects = read_table(REJECTS, project.folder / "data/scenes/rejects.parquet")
     assert rejects["id"].tolist() == ["line-151", "line-152"]

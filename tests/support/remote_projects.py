@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dvc_processes import run_dvc
+from processes import checked
 from s3_server import BUCKET
 
 QUIET = {"DVC_NO_ANALYTICS": "1", "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
@@ -22,13 +23,6 @@ def run(
     env = {**os.environ, **QUIET, **WHO, **environment}
     done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
     return checked(done) if check else done
-
-
-def checked(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:
-    """Return what has ended; where it failed, show what it said."""
-    if done.returncode:
-        raise AssertionError(f"{done.args} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
-    return done
 
 
 def dvc(

@@ -66,22 +66,22 @@ def collect_seldom() -> None:
     gc.set_threshold(*SELDOM)
 
 
-def end_process() -> NoReturn:
-    """End this process successfully: wait for its threads and run the functions of ``atexit``, as Python does.
+def end_process(code: int = 0) -> NoReturn:
+    """End this process with an exit code: wait for its threads and run the functions of ``atexit``, as Python does.
 
     Python would then free all objects one by one. That takes 1 to 2 s in a process that has imported PyTorch, and
     the operating system frees the memory anyway.
     """
     threading._shutdown()  # type: ignore[attr-defined]  # not in the stubs
     atexit._run_exitfuncs()
-    leave_process()
+    leave_process(code)
 
 
-def leave_process() -> NoReturn:
-    """End this process successfully and at once, with its output written; the last step of ``end_process``."""
+def leave_process(code: int = 0) -> NoReturn:
+    """End this process at once, with its output written; the last step of ``end_process``."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 class _RedactingFormatter(logging.Formatter):
