@@ -126,6 +126,14 @@ def _stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def blank_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the figures of pages blank: drawing takes seconds."""
+    from caramel.report import plots
+
+    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: b"\x89PNG" + bytes(28))
+
+
 @pytest.fixture(scope="session")
 def drawn_world() -> Any:
     """A small world: (source, its images as they were handed over)."""

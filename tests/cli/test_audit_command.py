@@ -15,7 +15,6 @@ from caramel.blind.scorer_specs import list_default_scorers
 from caramel.cli.audit import read_published_accuracy
 from caramel.interfaces.parser import Parse, Tree
 from caramel.registry import SCORERS
-from caramel.report import plots
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -44,12 +43,6 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     return run
 
 
-@pytest.fixture
-def blank(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the figures blank: drawing takes half of the time."""
-    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: b"\x89PNG" + bytes(28))
-
-
 def test_audit_prints_and_writes_what_blind_attackers_make_of_a_folder(call: Call) -> None:
     code, out, err = call("bench", "--out", "audit", "--scorer", "casing", "--folds", "2")
     assert (code, err) == (0, "")
@@ -61,7 +54,7 @@ def test_audit_prints_and_writes_what_blind_attackers_make_of_a_folder(call: Cal
     assert json.loads(Path("audit", "audit.json").read_text())["best_blind_attacker"]["overall"]["micro"] == 1
 
 
-@pytest.mark.usefixtures("blank")
+@pytest.mark.usefixtures("blank_figures")
 def test_a_text_without_a_parse_is_an_error_before_anything_is_written(call: Call) -> None:
     trees = {
         f"(S (X {' '.join(f'(W {word})' for word in text.split())}))"
@@ -93,7 +86,7 @@ def test_each_text_is_parsed_once() -> None:
     assert [text for texts in calls for text in texts] == ["a", "b", "c"]
 
 
-@pytest.mark.usefixtures("blank")
+@pytest.mark.usefixtures("blank_figures")
 def test_a_folder_without_the_images_is_an_error_and_images_that_are_not_asked_are_noted(call: Call) -> None:
     Path("images").mkdir()
     for name, code, message in (
@@ -114,7 +107,7 @@ def test_a_folder_without_the_images_is_an_error_and_images_that_are_not_asked_a
         assert message in err
 
 
-@pytest.mark.usefixtures("blank")
+@pytest.mark.usefixtures("blank_figures")
 def test_a_broken_threshold_is_said_and_is_exit_code_one(call: Call) -> None:
     options = ("bench", "--out", "audit", "--scorer", "casing", "--max-accuracy", "0.55")
     code, _, err = call(*options)
@@ -134,7 +127,7 @@ def test_a_broken_threshold_is_said_and_is_exit_code_one(call: Call) -> None:
     assert call("bench", "--out", "audit", "--scorer", "digits", "--max-defects", "0")[0] == 0
 
 
-@pytest.mark.usefixtures("blank")
+@pytest.mark.usefixtures("blank_figures")
 def test_a_corpus_is_learned_from(call: Call) -> None:
     Path("corpus.txt").write_text("A dog, 100 cats too\n" * 3, encoding="utf-8")
     code, _, _ = call("bench", "--out", "audit", "--scorer", "ngram", "--corpus", "corpus.txt")
@@ -147,7 +140,7 @@ def test_a_corpus_is_learned_from(call: Call) -> None:
     assert "'corpus.txt' has no line of text" in err
 
 
-@pytest.mark.usefixtures("blank")
+@pytest.mark.usefixtures("blank_figures")
 def test_attackers_learn_from_other_data_sets_too_and_the_largest_hole_is_said(call: Call) -> None:
     lines = ["caption,negative_caption,caption2"]
     lines += [f"a big cat and {i} dogs,A dog with {i} cats,There are {i} dogs" for i in range(40, 70)]
@@ -171,7 +164,7 @@ def test_attackers_learn_from_other_data_sets_too_and_the_largest_hole_is_said(c
     assert "(number of rows: 30)" in err
 
 
-@pytest.mark.usefixtures("blank")
+@pytest.mark.usefixtures("blank_figures")
 def test_images_and_a_training_corpus_are_looked_at_where_they_are_given(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,7 +258,7 @@ def test_an_endless_word_does_not_swell_the_statistics(call: Call) -> None:
     assert "w" * 2001 not in text
 
 
-@pytest.mark.usefixtures("blank")
+@pytest.mark.usefixtures("blank_figures")
 def test_topics_are_written_where_they_are_asked_for(call: Call) -> None:
     options = ("bench", "--out", "audit", "--scorer", "casing", "--folds", "2")
     assert call(*options, "--topics", "2")[0] == 0

@@ -8,7 +8,6 @@ import encoders
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.figure import Figure
 from PIL import Image
 from small_releases import write_release, write_sugarcrepe
 
@@ -17,7 +16,6 @@ from caramel.evaluation import evaluate as evaluating
 from caramel.evaluation.benchmark_source import BenchmarkSource
 from caramel.evaluation.evaluate import Evaluation, run_evaluation, take_turns
 from caramel.evaluation.preflight import find_problems
-from caramel.evaluation.results import plots
 from caramel.evaluation.scores import encoding
 from caramel.interfaces.benchmark import Task
 from caramel.interfaces.settings import Compute, Execution
@@ -36,6 +34,8 @@ SETTINGS = {
 }
 RAY = Execution("ray", Path("trials"), 1.0)
 
+pytestmark = pytest.mark.usefixtures("empty_figure")
+
 
 def jpeg(number: int) -> bytes:
     """Return a small picture like no other."""
@@ -43,12 +43,6 @@ def jpeg(number: int) -> bytes:
     file = io.BytesIO()
     Image.fromarray(pixels).save(file, "JPEG")
     return file.getvalue()
-
-
-@pytest.fixture(autouse=True)
-def empty_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the figure of each trial empty: drawing takes a quarter of the time, and test_grid.py has it drawn."""
-    monkeypatch.setattr(plots, "plot_subset_bars", lambda metrics: Figure(figsize=(1, 1)))
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pandas as pd
 import pytest
 import torch
-from matplotlib.figure import Figure
 from PIL import Image
 from safetensors.torch import save_file
 from stored_images import stored
@@ -19,7 +18,6 @@ from caramel.benchmarks.readers.zero_shot import has_content
 from caramel.errors import BackendError, DataError
 from caramel.evaluation import grid
 from caramel.evaluation.grid import BenchmarkSelection
-from caramel.evaluation.results import plots
 from caramel.evaluation.results.comparison import DIFFERENCE_COLUMNS
 from caramel.evaluation.results.summary import VARIANT_COLUMNS, select_overall_metrics, summarise_variants
 from caramel.interfaces.settings import Compute, Execution
@@ -70,12 +68,6 @@ def images() -> list[dict[str, object]]:
         row = {"image_id": f"image{number}", "data": file.getvalue(), "width": 4, "height": 4}
         rows.append({**row, "source": "test", "split": "test"})
     return rows
-
-
-@pytest.fixture
-def empty_figure(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the figure of each trial empty, since drawing takes a quarter of the time."""
-    monkeypatch.setattr(plots, "plot_subset_bars", lambda metrics: Figure(figsize=(1, 1)))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from caramel.audit.output import audit_to_dict, build_pair_gaps
 from caramel.audit.set_statistics import compute_set_statistics
 from caramel.audit.similarity.parses import load_parser
 from caramel.errors import DataError
-from caramel.report import audit_figures, plots
+from caramel.report import audit_figures
 from caramel.report.audit_page import render_audit_page, write_page
 from caramel.schemas.columns import SUBTYPES
 
@@ -51,11 +51,6 @@ def written(rows: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pat
 @pytest.fixture(scope="module")
 def page(written: Path) -> str:
     return write_page(written, beside={"swap_obj": 0.123, "all": 0.4567}, beside_name="CLIP <b>").read_text()
-
-
-@pytest.fixture
-def blank(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: b"\x89PNG" + bytes(28))
 
 
 def read(folder: Path) -> tuple[dict[str, Any], pd.DataFrame, pd.DataFrame]:
@@ -150,7 +145,7 @@ def test_the_page_loads_nothing_from_anywhere(page: str) -> None:
     assert "prefers-color-scheme: dark" in page
 
 
-def test_texts_are_escaped(written: Path, blank: None) -> None:
+def test_texts_are_escaped(written: Path, blank_figures: None) -> None:
     audit, pairs, rows = read(written)
     rows = rows.assign(caption=EVIL, caption2=EVIL, negative_caption=EVIL, image_id=EVIL)
     page = render_audit_page({**audit, "name": EVIL}, pairs, rows, compute_set_statistics(rows))
@@ -164,7 +159,7 @@ def test_equal_audits_give_equal_pages(written: Path, page: str) -> None:
     assert again.read_text() == page
 
 
-def test_similarity_is_there_where_paraphrases_are(written: Path, page: str, blank: None) -> None:
+def test_similarity_is_there_where_paraphrases_are(written: Path, page: str, blank_figures: None) -> None:
     audit, pairs, rows = read(written)
     assert "Only the lexical part is shown" in page
     whole = rows.assign(caption=rows["caption"] + ".")
@@ -179,7 +174,7 @@ def test_similarity_is_there_where_paraphrases_are(written: Path, page: str, bla
     assert 'id="similarity"' not in render_audit_page(audit, pairs, alone, compute_set_statistics(alone))
 
 
-def test_an_audit_that_found_nothing_says_so(written: Path, blank: None) -> None:
+def test_an_audit_that_found_nothing_says_so(written: Path, blank_figures: None) -> None:
     audit, pairs, rows = read(written)
     audit["giveaways"] = {"swap": {"terms": [], "properties": []}}
     page = render_audit_page(audit, pairs.iloc[:0], rows, compute_set_statistics(rows))
@@ -199,7 +194,7 @@ def test_a_missing_or_broken_file_is_an_error_that_names_it(written: Path, tmp_p
         write_page(tmp_path)
 
 
-def test_a_figure_that_the_audit_lacks_is_named(written: Path, blank: None) -> None:
+def test_a_figure_that_the_audit_lacks_is_named(written: Path, blank_figures: None) -> None:
     audit, pairs, rows = read(written)
     del audit["best_blind_attacker"]["overall"]["macro"]
     with pytest.raises(DataError, match=r"audit.json lacks the key 'macro'"):

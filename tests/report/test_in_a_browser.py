@@ -16,7 +16,6 @@ from synthetic import plant, write_all
 from caramel import cli
 from caramel.errors import GateError
 from caramel.gates.suites import validate_table
-from caramel.report import plots
 from caramel.report.page import build_report, write_report
 from caramel.study.preregistration import Registration
 
@@ -158,18 +157,16 @@ def planted_report(text: str, tmp_path: Path, half: str = "") -> Path:
 
 
 @needs_chromium
-def test_it_is_text_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        plots, "_render_png", lambda draw, theme: b"\x89PNG" + bytes(28)
-    )  # drawing takes seconds
+@pytest.mark.usefixtures("blank_figures")
+def test_it_is_text_in_the_report(tmp_path: Path) -> None:
     assert_it_is_text(planted_report(PLANTED, tmp_path), tmp_path)
 
 
 @needs_chromium
+@pytest.mark.usefixtures("blank_figures")
 def test_endless_words_and_control_characters_neither_widen_nor_swell_the_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: b"\x89PNG" + bytes(28))
     page = planted_report(ENDLESS, tmp_path, "\ud800")  # half of a pair: JSON holds it, a table does not
     text = page.read_text(encoding="utf-8")
     assert len(text) < 2_000_000
@@ -185,10 +182,10 @@ def test_endless_words_and_control_characters_neither_widen_nor_swell_the_report
 
 @needs_chromium
 @pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.usefixtures("blank_figures")
 def test_a_report_fits_a_screen_without_scrolling_a_table_and_a_phone_by_scrolling_only_tables(
-    width: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    width: int, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: b"\x89PNG" + bytes(28))
     page = planted_report("", tmp_path)
     frame = page.with_name("frame.html")
     frame.write_text(FRAME.format(page=page.name, width=width), encoding="utf-8")

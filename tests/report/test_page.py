@@ -35,7 +35,6 @@ from caramel.sources.images.generation import NOT_DRAWN
 from caramel.study.preregistration import Registration
 
 REASON = "stage skipped: the source of profile 'sugarcrepe' has no images"
-BLANK = b"\x89PNG" + bytes(28)
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +46,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def data(written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def data(written: Path, tmp_path: Path, blank_figures: None) -> Path:
     """Return a copy that a test may break, for pages with blank figures: drawing takes seconds."""
-    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: BLANK)
     return Path(shutil.copytree(written, tmp_path / "data"))
 
 
@@ -393,10 +391,10 @@ class Elements(HTMLParser):
         self.elements["comment", data] += 1
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_no_element_attribute_or_control_character_of_the_page_comes_from_data(
     written: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: BLANK)
     pages = []
     for text in ("plain ", HOSTILE):
         data = Path(shutil.copytree(written, tmp_path / str(len(pages))))
@@ -439,10 +437,10 @@ def test_names_that_are_alike_where_they_are_shortened_keep_their_numbers_apart(
     assert shown == {short: 0.0, f"{short} (2)": 1.0, f"{short} (3)": 2.0}
 
 
+@pytest.mark.usefixtures("blank_figures")
 def test_a_carriage_return_ends_no_row_of_the_texts_statistics(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plots, "_render_png", lambda draw, theme: BLANK)
     rows = page_module.compute_text_statistics(written)
     rows = pd.concat([rows, rows.iloc[-1:].assign(name="a\rb")], ignore_index=True)
     monkeypatch.setattr(page_module, "compute_text_statistics", lambda data: rows)

@@ -162,6 +162,6 @@ def _summarise_similarities(similar: pd.DataFrame) -> Iterator[tuple[str, str, s
     for pair, of_pair in similar.groupby("pair", sort=False):
         for measure in ("lexical", LEXICAL_CHARACTERS, "syntactic", "sls"):
             values = of_pair[measure].dropna()
-            quantiles = values.quantile(list(BOX.values())) if len(values) else ()
-            for name, value in zip(BOX, quantiles, strict=False):
-                yield str(pair), measure, name, float(value)
+            if len(values):
+                for name, value in zip(BOX, values.quantile(list(BOX.values())), strict=True):
+                    yield str(pair), measure, name, float(value)
