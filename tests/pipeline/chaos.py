@@ -24,6 +24,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 import click
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
 from project import Project
 from sandbox import Sandbox, isolated
 from strikes import FAULTS, MOUNTED, Fault

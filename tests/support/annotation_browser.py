@@ -36,7 +36,7 @@ def until(page: Any, script: str, arg: Any = None, within: float = 20.0) -> None
     """Wait for a script's condition. Playwright's own way would need `unsafe-eval`, which the page forbids."""
     end = time.monotonic() + within
     while not page.evaluate(script, arg):
-        assert time.monotonic() < end, script
+        assert time.monotonic() < end, f"{script}\n{arg}\nThe page says: {page.inner_text('body')}"
         page.wait_for_timeout(25)
 
 
