@@ -1,0 +1,78 @@
+"""The shell in a run of ``fork_server.py``: ``fork_client.py ADDRESS SHELL -c COMMAND``.
+
+It is called by its path in a bare Python, which starts in a hundredth of a second: it imports nothing of caramel.
+"""
+
+import json
+import os
+import re
+import shlex
+import signal
+import socket
+import sys
+from collections.abc import Callable, Sequence
+
+SCRIPT = re.compile(r"python [\w./-]+\.py( [\w./=:,-]+)*")  # nothing that a shell would expand
+FORWARDED = (signal.SIGTERM, signal.SIGHUP)
+
+
+def run_forked(address: str, arguments: Sequence[str], on_start: Callable[[int], None]) -> int:
+    """Run a script in a fork of the server, with this process's folder, environment and standard files.
+
+    Args:
+        address: path of the server's socket.
+        arguments: the script and its arguments.
+        on_start: called with the process id of the fork.
+
+    Returns:
+        The exit code; -N if signal N ended the script.
+
+    Raises:
+        OSError: there is no server at the address; nothing was run.
+        EOFError: the server was killed while the script ran.
+    """
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address)
+        socket.send_fds(connection, [b"\0"], [0, 1, 2])
+        request = {"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
+        connection.sendall(f"{json.dumps(request)}\n".encode())
+        replies = connection.makefile()
+        for take in (on_start, None):
+            reply = replies.readline()
+            if not reply:
+                raise EOFError("The process that runs the script was killed.")
+            if take:
+                take(int(reply))
+        return int(reply)
+
+
+def main(address: str, shell: str, *arguments: str) -> None:
+    """Run a command as the user's shell would, a Python script as a fork."""
+    os.environ["SHELL"] = shell
+    command = arguments[-1]
+    if arguments[-2:-1] == ("-c",) and SCRIPT.fullmatch(command):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the script gets it too, and decides
+        try:
+            code = run_forked(address, shlex.split(command)[1:], _forward_signals)
+        except OSError:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # no server: as without one
+        else:
+            _end_alike(code)
+    os.execvp(shell, [shell, *arguments])
+
+
+def _forward_signals(script: int) -> None:
+    for number in FORWARDED:
+        signal.signal(number, lambda number, _: os.kill(script, number))
+
+
+def _end_alike(code: int) -> None:
+    """End this process with an exit code, or by the signal that ended the script."""
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

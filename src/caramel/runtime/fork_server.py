@@ -1,0 +1,156 @@
+"""Run a command whose Python scripts begin as forks of a process that has imported large packages once.
+
+    python -m caramel.runtime.fork_server dvc repro
+
+Each stage of the pipeline is a script, and imports PyTorch, open_clip or Great Expectations for seconds. This
+process imports them beside the command's first stages, and never uses them. So a fork of it begins as a new Python
+would: without threads, and with nothing but imported modules. Modules of caramel are not among them; a script
+reads those from their files.
+
+The command runs as usual, with one shell of its own (``SHELL``, which DVC calls for each stage). That shell
+hands a command of the form ``python FILE ARGUMENTS`` to this process, with its environment, folder and open
+files (``fork_client.py``), and calls the user's shell for all else, or if this process has ended.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import runpy
+import select
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from caramel.runtime import fork_client
+from caramel.runtime.environment import be_quiet, collect_seldom, end_process
+
+# What stages import, in the order in which the graph needs it. None of them starts a thread.
+PRELOADED = (
+    "pandas",
+    "pyarrow.parquet",
+    "sklearn.linear_model",
+    "mlflow.store.tracking.sqlalchemy_store",
+    "great_expectations",
+    "torch",
+    "diffusers.pipelines.pixart_alpha.pipeline_pixart_sigma",
+    "open_clip",
+    "ray.tune",
+    "matplotlib.pyplot",
+)
+POLL = 0.05  # seconds until the end of the command is noticed
+
+
+def run_command(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> int:
+    """Run a command until it ends, and return its exit code; -N if signal N ended it.
+
+    Args:
+        command: program and arguments.
+        modules: names of modules that its scripts may import; missing ones are left out.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="caramel-") as folder,
+        socket.socket(socket.AF_UNIX) as listener,
+    ):
+        address = str(Path(folder, "socket"))
+        listener.bind(address)
+        listener.listen()
+        shell = _write_shell(Path(folder), address)
+        process = subprocess.Popen(command, env={**os.environ, "SHELL": shell})
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides what an interrupt means
+        _serve(listener, modules, process)
+        return process.returncode
+
+
+def _write_shell(folder: Path, address: str) -> str:
+    """Write the shell's script; return its path. DVC looks at a shell's name: it is that of the user's shell."""
+    user_shell = os.environ.get("SHELL") or "/bin/sh"
+    path = folder / Path(user_shell).name
+    words = [sys.executable, "-IS", str(Path(fork_client.__file__).resolve()), address, user_shell]
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    path.chmod(0o700)
+    return str(path)
+
+
+def _serve(listener: socket.socket, modules: Iterable[str], process: subprocess.Popen[bytes]) -> None:
+    """Import the modules one by one, and in between fork for whoever connects, until the process has ended."""
+    # Without it, packages that ask at import whether there is a GPU would start CUDA, which then fails in a fork.
+    os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
+    be_quiet()
+    collect_seldom()
+    remaining, forks = iter(modules), set[int]()
+    while process.poll() is None:
+        module = next(remaining, None)
+        if module is not None:
+            with suppress(ImportError):
+                importlib.import_module(module)
+        ready, _, _ = select.select([listener], [], [], POLL if module is None else 0)
+        if ready:
+            connection, _ = listener.accept()
+            if fork := os.fork():
+                forks.add(fork)
+                connection.close()
+            else:
+                listener.close()
+                _answer(connection)
+        forks = {fork for fork in forks if not os.waitpid(fork, os.WNOHANG)[0]}
+
+
+def _answer(connection: socket.socket) -> None:
+    """Run one script in a further fork, and report its process and its exit code; end this process."""
+    _, descriptors, _, _ = socket.recv_fds(connection, 1, 3)
+    with connection, connection.makefile("rw") as stream:
+        request = json.loads(stream.readline())
+        if not (job := os.fork()):
+            connection.close()
+            end_process(_run_script(descriptors, **request))
+        for descriptor in descriptors:
+            os.close(descriptor)
+        print(job, file=stream, flush=True)
+        code = os.waitstatus_to_exitcode(os.waitpid(job, 0)[1])
+        with suppress(BrokenPipeError):  # who asked has ended
+            print(code, file=stream, flush=True)
+    os._exit(0)
+
+
+def _run_script(
+    descriptors: list[int], arguments: list[str], folder: str, environment: dict[str, str]
+) -> int:
+    """Become the process of a script, as ``python FILE ARGUMENTS`` would; return its exit code."""
+    for target, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, target)
+        os.close(descriptor)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "caramel"]:
+        del sys.modules[name]  # the script may belong to another version of caramel
+    script = Path(arguments[0]).resolve()
+    sys.argv, sys.path[0] = arguments, str(script.parent)
+    try:
+        runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            print(ended.code, file=sys.stderr)
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except KeyboardInterrupt:
+        traceback.print_exc()
+        return 128 + signal.SIGINT
+    except BaseException:  # noqa: BLE001
+        traceback.print_exc()  # as Python does
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    done = run_command(sys.argv[1:])
+    sys.exit(done if done >= 0 else 128 - done)
