@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 SCRIPT = re.compile(r"python [\w./-]+\.py( [\w./=:,-]+)*")  # nothing that a shell would expand
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
@@ -34,7 +35,7 @@ def run_forked(address: str, arguments: Sequence[str], on_start: Callable[[int],
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         socket.send_fds(connection, [b"\0"], [0, 1, 2])
-        request = {"arguments": arguments, "folder": os.getcwd(), "environment": dict(os.environ)}
+        request = {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ)}
         connection.sendall(f"{json.dumps(request)}\n".encode())
         replies = connection.makefile()
         for take in (on_start, None):

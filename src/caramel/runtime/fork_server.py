@@ -20,6 +20,7 @@ import os
 import runpy
 import select
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -56,18 +57,21 @@ def run_command(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> i
         command: program and arguments.
         modules: names of modules that its scripts may import; missing ones are left out.
     """
-    with (
-        tempfile.TemporaryDirectory(prefix="caramel-") as folder,
-        socket.socket(socket.AF_UNIX) as listener,
-    ):
-        address = str(Path(folder, "socket"))
-        listener.bind(address)
-        listener.listen()
-        shell = _write_shell(Path(folder), address)
-        process = subprocess.Popen(command, env={**os.environ, "SHELL": shell})
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides what an interrupt means
-        _serve(listener, modules, process)
-        return process.returncode
+    folder = Path(
+        tempfile.mkdtemp(prefix="caramel-")
+    )  # a TemporaryDirectory would be removed when a fork ends
+    try:
+        with socket.socket(socket.AF_UNIX) as listener:
+            address = str(folder / "socket")
+            listener.bind(address)
+            listener.listen()
+            shell = _write_shell(folder, address)
+            process = subprocess.Popen(command, env={**os.environ, "SHELL": shell})
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides what an interrupt means
+            _serve(listener, modules, process)
+            return process.returncode
+    finally:
+        shutil.rmtree(folder)
 
 
 def _write_shell(folder: Path, address: str) -> str:
