@@ -90,7 +90,7 @@ audit-packages: dev
 repro: env
 	@python -m caramel.runtime.code_manifest
 	@python -m caramel.runtime.progress
-	dvc repro || { echo; echo 'The run failed. `caramel doctor` checks machine and project.'; exit 1; }
+	@python -m caramel.runtime.fork_server dvc repro || { echo; echo 'The run failed. `caramel doctor` checks machine and project.'; exit 1; }
 
 # Three processes on two cores: while one waits for a server or for Ray, the others work.
 PYTEST := pytest -n 3 --dist loadscope --no-loadscope-reorder

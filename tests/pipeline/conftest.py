@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Project:
-    """The project after ``caramel config use smoke`` and ``dvc repro``: one for all processes of pytest."""
+    """The project after ``caramel config use smoke`` and `make repro`'s run: one for all processes of pytest."""
     own = tmp_path_factory.getbasetemp()
     shared = (own if worker_id == "master" else own.parent) / "smoke"
     with FileLock(f"{shared}.lock"):
@@ -30,6 +30,6 @@ def smoke(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Project:
         shared.mkdir()
         project = Project.create(shared)
         project.run("caramel", "config", "use", "smoke")
-        project.run("dvc", "repro")
+        project.run("python", "-m", "caramel.runtime.fork_server", "dvc", "repro")
         (shared / DONE).touch()
         return project

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-from processes import ForkServer, checked
+from processes import checked, get_shell
 
 from caramel.runtime.code_manifest import iter_outputs, load_stages
+from caramel.runtime.fork_server import PRELOADED
 
 ROOT = Path(__file__).parents[2]
-SUPPORT = ROOT / "tests" / "support"
 
 
 class Project:
@@ -56,9 +55,7 @@ class Project:
         done = subprocess.run(
             command, cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False
         )
-        if check and done.returncode:
-            raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
-        return done
+        return checked(done) if check else done
 
     def stage(self, name: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run one stage's script without DVC."""
@@ -77,12 +74,12 @@ class Project:
         return Project(folder)
 
     def warm_stages(self, *names: str) -> None:
-        """Run stages' scripts as ``stages`` does, but in a fork of a process that all projects share.
+        """Run stages' scripts without DVC, each as a fork of a process that all projects share.
 
         It has imported what they import: for tests of several projects.
         """
-        assert self.environment == Project(self.folder).environment, "the process has the usual environment"
-        checked(_get_server().run(names, self.folder, self.environment))
+        for name in names:
+            self.run(get_shell(PRELOADED), "-c", f"python pipelines/{name}.py")
 
     def warm_all_stages(self) -> None:
         """Run all stages by ``warm_stages``, and see that they write all that DVC would take."""
@@ -96,8 +93,3 @@ class Project:
         """Run stages' scripts without DVC, one after the other in one process: what they import takes longer than they do."""
         each = "import runpy, sys; [runpy.run_path(f'pipelines/{s}.py', run_name='__main__') for s in sys.argv[1:]]"
         self.run("python", "-c", each, *names)
-
-
-@functools.cache
-def _get_server() -> ForkServer:
-    return ForkServer(SUPPORT / "stage_processes.py", ROOT, Project(ROOT).environment)

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from dvc_processes import run_dvc
+from dvc_commands import run_dvc
 from processes import checked
 from s3_server import BUCKET
 

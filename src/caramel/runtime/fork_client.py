@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 SCRIPT = re.compile(r"python [\w./-]+\.py( [\w./=:,-]+)*")  # nothing that a shell would expand
@@ -70,7 +71,8 @@ def _forward_signals(script: int) -> None:
 def _end_alike(code: int) -> None:
     """End this process with an exit code, or by the signal that ended the script."""
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        with suppress(OSError):  # SIGKILL has no other handler
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     sys.exit(code)
 

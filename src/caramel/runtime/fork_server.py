@@ -17,7 +17,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import runpy
 import select
 import shlex
 import shutil
@@ -30,6 +29,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 from caramel.runtime import fork_client
 from caramel.runtime.environment import be_quiet, collect_seldom, end_process
@@ -140,8 +140,10 @@ def _run_script(
         del sys.modules[name]  # the script may belong to another version of caramel
     script = Path(arguments[0]).resolve()
     sys.argv, sys.path[0] = arguments, str(script.parent)
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    main.__file__ = str(script)
     try:
-        runpy.run_path(str(script), run_name="__main__")
+        exec(compile(script.read_bytes(), script, "exec"), vars(main))
     except SystemExit as ended:
         if isinstance(ended.code, str):
             print(ended.code, file=sys.stderr)

@@ -1,0 +1,37 @@
+"""DVC's commands, each as a fork of a process in which DVC is imported: that takes a second."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from processes import get_shell
+
+USED = ("dvc.cli", "dvc.repo", "dvc_data.index", "dvc_s3", "s3fs", "aiobotocore.session", "dvc_http")
+USED += tuple(f"dvc.commands.{name}" for name in ("init", "remote", "repro", "data_sync", "status"))
+
+
+def run_dvc(
+    arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a command of DVC in a folder; return its exit code and what it wrote."""
+    command = shlex.join(["python", __file__, *arguments])
+    return subprocess.run(
+        [get_shell(USED), "-c", command],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+if __name__ == "__main__":
+    sys.argv[0] = "dvc"
+    from dvc.cli import main
+
+    sys.exit(main(sys.argv[1:]))
