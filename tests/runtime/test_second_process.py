@@ -16,6 +16,14 @@ def refuse(reason: str) -> None:
     raise DataError(reason)
 
 
+def fail(number: int) -> float:
+    return 1 / number
+
+
+def repeat(text: str, times: int) -> str:
+    return text * times
+
+
 def end(code: int) -> None:
     os._exit(code)
 
@@ -29,6 +37,20 @@ def test_the_work_is_done_in_another_process_while_the_block_runs() -> None:
 def test_an_error_of_the_work_is_raised_where_its_result_is_asked_for() -> None:
     with run_beside(refuse, "row 3 is broken") as wait, pytest.raises(DataError, match="row 3 is broken"):
         wait()
+
+
+def test_an_unexpected_error_says_where_it_was_raised() -> None:
+    with run_beside(fail, 0) as wait, pytest.raises(ZeroDivisionError) as caught:
+        wait()
+    assert "in fail" in caught.value.__notes__[0]
+
+
+def test_a_result_of_any_size_comes_back_or_is_dropped_with_a_block_that_fails() -> None:
+    size = 10_000_000  # more than a pipe holds
+    with run_beside(repeat, "a", size) as wait:
+        assert len(wait()) == size
+    with pytest.raises(KeyError), run_beside(repeat, "a", size):
+        raise KeyError
 
 
 def test_an_error_of_the_block_is_raised_after_the_work_has_ended() -> None:

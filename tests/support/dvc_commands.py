@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from processes import get_shell
+from processes import get_python
 
 USED = ("dvc.cli", "dvc.repo", "dvc_data.index", "dvc_s3", "s3fs", "aiobotocore.session", "dvc_http")
 USED += tuple(f"dvc.commands.{name}" for name in ("init", "remote", "repro", "data_sync", "status"))
@@ -18,9 +17,8 @@ def run_dvc(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of DVC in a folder; return its exit code and what it wrote."""
-    command = shlex.join(["python", __file__, *arguments])
     return subprocess.run(
-        [get_shell(USED), "-c", command],
+        [get_python(USED), __file__, *arguments],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

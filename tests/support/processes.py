@@ -12,9 +12,9 @@ RUN = "import sys; from caramel.runtime.fork_server import run_command; run_comm
 
 
 @cache
-def get_shell(modules: Iterable[str]) -> str:
-    """Return the path of a shell whose scripts are forks of a process that imports the modules; it ends with this one."""
-    command = [sys.executable, "-c", RUN, " ".join(modules), "sh", "-c", 'echo "$SHELL"; exec cat']
+def get_python(modules: Iterable[str]) -> str:
+    """Return the path of a Python whose scripts are forks of a process that imports the modules; it ends with this one."""
+    command = [sys.executable, "-c", RUN, " ".join(modules), "sh", "-c", "command -v python; exec cat"]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     atexit.register(server.communicate)  # which closes its input, and waits
     assert server.stdout is not None

@@ -1,12 +1,10 @@
-"""The shell in a run of ``fork_server.py``: ``fork_client.py ADDRESS SHELL -c COMMAND``.
+"""The ``python`` of a run of ``fork_server.py``: ``fork_client.py ADDRESS PYTHON FILE ARGUMENTS``.
 
 It is called by its path in a bare Python, which starts in a hundredth of a second: it imports nothing of caramel.
 """
 
 import json
 import os
-import re
-import shlex
 import signal
 import socket
 import sys
@@ -14,7 +12,9 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-SCRIPT = re.compile(r"python [\w./-]+\.py( [\w./=:,-]+)*")  # nothing that a shell would expand
+FORKING = (
+    "CARAMEL_FORKING_PYTHON"  # the variable with the path of this ``python``, in what the command starts
+)
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -48,19 +48,18 @@ def run_forked(address: str, arguments: Sequence[str], on_start: Callable[[int],
         return int(reply)
 
 
-def main(address: str, shell: str, *arguments: str) -> None:
-    """Run a command as the user's shell would, a Python script as a fork."""
-    os.environ["SHELL"] = shell
-    command = arguments[-1]
-    if arguments[-2:-1] == ("-c",) and SCRIPT.fullmatch(command):
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the script gets it too, and decides
+def main(address: str, python: str, *arguments: str) -> None:
+    """Do what Python does with these arguments; a script becomes a fork, all else runs in a Python of its own."""
+    if arguments and not arguments[0].startswith("-"):
+        # An interrupt reaches the script too, which decides.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
-            code = run_forked(address, shlex.split(command)[1:], _forward_signals)
+            code = run_forked(address, arguments, _forward_signals)
         except OSError:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # no server: as without one
+            signal.signal(signal.SIGINT, before)  # no server: as without one
         else:
             _end_alike(code)
-    os.execvp(shell, [shell, *arguments])
+    os.execv(python, [python, *arguments])
 
 
 def _forward_signals(script: int) -> None:

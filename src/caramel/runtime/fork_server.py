@@ -7,9 +7,9 @@ process imports them beside the command's first stages, and never uses them. So 
 would: without threads, and with nothing but imported modules. Modules of caramel are not among them; a script
 reads those from their files.
 
-The command runs as usual, with one shell of its own (``SHELL``, which DVC calls for each stage). That shell
-hands a command of the form ``python FILE ARGUMENTS`` to this process, with its environment, folder and open
-files (``fork_client.py``), and calls the user's shell for all else, or if this process has ended.
+The command runs as usual, with one change: the first ``python`` on its PATH hands a call ``python FILE ARGUMENTS``
+to this process, with its environment, folder and open files (``fork_client.py``). For all other calls, and if this
+process has ended, it is this process's Python.
 """
 
 from __future__ import annotations
@@ -33,8 +33,10 @@ from types import ModuleType
 
 from caramel.runtime import fork_client
 from caramel.runtime.environment import be_quiet, collect_seldom, end_process
+from caramel.runtime.fork_client import FORKING
 
-# What stages import, in the order in which the graph needs it. None of them starts a thread.
+# What stages import, in the order in which the graph needs it. Ray is not among them: it reads, when it is imported,
+# what caramel sets before, such as that it listens on the loopback interface alone.
 PRELOADED = (
     "pandas",
     "pyarrow.parquet",
@@ -44,7 +46,6 @@ PRELOADED = (
     "torch",
     "diffusers.pipelines.pixart_alpha.pipeline_pixart_sigma",
     "open_clip",
-    "ray.tune",
     "matplotlib.pyplot",
 )
 POLL = 0.05  # seconds until the end of the command is noticed
@@ -57,16 +58,17 @@ def run_command(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> i
         command: program and arguments.
         modules: names of modules that its scripts may import; missing ones are left out.
     """
-    folder = Path(
-        tempfile.mkdtemp(prefix="caramel-")
-    )  # a TemporaryDirectory would be removed when a fork ends
+    # A TemporaryDirectory would be removed when the first fork ends.
+    folder = Path(tempfile.mkdtemp(prefix="caramel-"))
     try:
         with socket.socket(socket.AF_UNIX) as listener:
             address = str(folder / "socket")
             listener.bind(address)
             listener.listen()
-            shell = _write_shell(folder, address)
-            process = subprocess.Popen(command, env={**os.environ, "SHELL": shell})
+            _write_python(folder / "python", address)
+            path = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
+            environment = {**os.environ, "PATH": path, FORKING: str(folder / "python")}
+            process = subprocess.Popen(command, env=environment)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides what an interrupt means
             _serve(listener, modules, process)
             return process.returncode
@@ -74,14 +76,11 @@ def run_command(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> i
         shutil.rmtree(folder)
 
 
-def _write_shell(folder: Path, address: str) -> str:
-    """Write the shell's script; return its path. DVC looks at a shell's name: it is that of the user's shell."""
-    user_shell = os.environ.get("SHELL") or "/bin/sh"
-    path = folder / Path(user_shell).name
-    words = [sys.executable, "-IS", str(Path(fork_client.__file__).resolve()), address, user_shell]
+def _write_python(path: Path, address: str) -> None:
+    """Write the program that scripts are called with."""
+    words = [sys.executable, "-IS", str(Path(fork_client.__file__).resolve()), address, sys.executable]
     path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
     path.chmod(0o700)
-    return str(path)
 
 
 def _serve(listener: socket.socket, modules: Iterable[str], process: subprocess.Popen[bytes]) -> None:
@@ -90,7 +89,7 @@ def _serve(listener: socket.socket, modules: Iterable[str], process: subprocess.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     be_quiet()
     collect_seldom()
-    remaining, forks = iter(modules), set[int]()
+    remaining, callers = iter(modules), dict[int, socket.socket]()
     while process.poll() is None:
         module = next(remaining, None)
         if module is not None:
@@ -98,48 +97,42 @@ def _serve(listener: socket.socket, modules: Iterable[str], process: subprocess.
                 importlib.import_module(module)
         ready, _, _ = select.select([listener], [], [], POLL if module is None else 0)
         if ready:
-            connection, _ = listener.accept()
-            if fork := os.fork():
-                forks.add(fork)
-                connection.close()
-            else:
+            caller, _ = listener.accept()
+            script = os.fork()
+            if not script:
                 listener.close()
-                _answer(connection)
-        forks = {fork for fork in forks if not os.waitpid(fork, os.WNOHANG)[0]}
+                end_process(_run_script(caller))
+            callers[script] = caller
+            _reply(caller, script)
+        for script in [*callers]:
+            ended, status = os.waitpid(script, os.WNOHANG)
+            if ended:
+                with callers.pop(script) as caller:
+                    _reply(caller, os.waitstatus_to_exitcode(status))
 
 
-def _answer(connection: socket.socket) -> None:
-    """Run one script in a further fork, and report its process and its exit code; end this process."""
-    _, descriptors, _, _ = socket.recv_fds(connection, 1, 3)
-    with connection, connection.makefile("rw") as stream:
+def _reply(caller: socket.socket, number: int) -> None:
+    """Send a process id or an exit code."""
+    with suppress(BrokenPipeError):  # who asked has ended
+        caller.sendall(f"{number}\n".encode())
+
+
+def _run_script(caller: socket.socket) -> int:
+    """Become the process of the caller's script, as ``python FILE ARGUMENTS`` would; return its exit code."""
+    _, descriptors, _, _ = socket.recv_fds(caller, 1, 3)
+    with caller, caller.makefile() as stream:
         request = json.loads(stream.readline())
-        if not (job := os.fork()):
-            connection.close()
-            end_process(_run_script(descriptors, **request))
-        for descriptor in descriptors:
-            os.close(descriptor)
-        print(job, file=stream, flush=True)
-        code = os.waitstatus_to_exitcode(os.waitpid(job, 0)[1])
-        with suppress(BrokenPipeError):  # who asked has ended
-            print(code, file=stream, flush=True)
-    os._exit(0)
-
-
-def _run_script(
-    descriptors: list[int], arguments: list[str], folder: str, environment: dict[str, str]
-) -> int:
-    """Become the process of a script, as ``python FILE ARGUMENTS`` would; return its exit code."""
     for target, descriptor in enumerate(descriptors):
         os.dup2(descriptor, target)
         os.close(descriptor)
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    os.chdir(folder)
+    os.chdir(request["folder"])
     os.environ.clear()
-    os.environ.update(environment)
+    os.environ.update(request["environment"])
     for name in [name for name in sys.modules if name.partition(".")[0] == "caramel"]:
         del sys.modules[name]  # the script may belong to another version of caramel
-    script = Path(arguments[0]).resolve()
-    sys.argv, sys.path[0] = arguments, str(script.parent)
+    script = Path(request["arguments"][0]).resolve()
+    sys.argv, sys.path[0] = request["arguments"], str(script.parent)
     main = sys.modules["__main__"] = ModuleType("__main__")
     main.__file__ = str(script)
     try:

@@ -2,49 +2,82 @@
 
 from __future__ import annotations
 
-import atexit
-import multiprocessing
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from caramel.errors import ResourceError
-from caramel.runtime.environment import be_quiet, collect_seldom, leave_process
+from caramel.errors import CaramelError, ResourceError
+from caramel.runtime.environment import be_quiet, collect_seldom, end_process
+from caramel.runtime.fork_client import FORKING
 
 P = ParamSpec("P")
 T = TypeVar("T")
+SCRIPT = "from caramel.runtime.second_process import answer; answer()\n"
 
 
 @contextmanager
 def run_beside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Iterator[Callable[[], T]]:
     """Run a function of a module in a new process while the block runs; give a function that waits for its result.
 
-    The process is spawned, because a fork would copy threads of PyTorch and Ray that are not there. If the block
-    fails, its error is raised after the process has ended.
+    It is a new Python, or a fork where stages are forks. A fork of this process would copy threads of PyTorch and
+    Ray that are not there. If the block fails, its error is raised after the process has ended.
 
     Raises:
         ResourceError: from the given function, the process ended without a result, as if out of memory.
         Exception: from the given function, whatever ``work`` raised.
     """
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context, initializer=_set_up) as pool:
-        started = pool.submit(work, *args, **kwargs)
-        yield lambda: _wait(started)
+    ours, theirs = socket.socketpair()
+    with tempfile.TemporaryDirectory(prefix="caramel-") as folder, Connection(ours.detach()) as connection:
+        script = Path(folder, "script.py")
+        script.write_text(SCRIPT)
+        with theirs:
+            process = subprocess.Popen(
+                [os.environ.get(FORKING, sys.executable), str(script)], stdin=theirs.fileno()
+            )
+        try:
+            connection.send(sys.path)
+            connection.send((work, args, kwargs))
+            yield lambda: _wait(connection)
+        finally:
+            connection.close()  # the process may wait for somebody to read its result
+            process.wait()
 
 
-def _set_up() -> None:
+def answer() -> None:
+    """Do what standard input, a socket, asks for, and answer with the result or the error; end this process."""
     be_quiet()
     collect_seldom()
-    atexit.register(leave_process)  # before all others, so it is called last
+    with Connection(0) as connection:
+        sys.path[:] = connection.recv()
+        work, args, kwargs = connection.recv()
+        result, raised = None, None
+        try:
+            result = work(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - the stage raises it
+            if not isinstance(error, CaramelError):
+                error.add_note(f"In the second process:\n{traceback.format_exc()}")
+            raised = error
+        with suppress(BrokenPipeError):  # the stage has failed meanwhile
+            connection.send((result, raised))
+    end_process()
 
 
-def _wait(started: Future[Any]) -> Any:
+def _wait(connection: Connection) -> Any:
     try:
-        return started.result()
-    except BrokenProcessPool as error:
+        result, raised = connection.recv()
+    except (EOFError, ConnectionError):
         raise ResourceError(
             "A second process of this stage ended without a result. It may have been killed, as when memory runs "
             "out. What was finished is kept: run `dvc repro` to go on."
-        ) from error
+        ) from None
+    if raised is not None:
+        raise raised
+    return result

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from filelock import FileLock, Timeout
 
@@ -28,6 +28,7 @@ from caramel.io.regular_files import append_plain, require_plain
 from caramel.plugins import PLUGINS_VARIABLE, format_plugins
 from caramel.runtime import code_manifest
 from caramel.runtime.environment import be_quiet, collect_seldom, end_process
+from caramel.runtime.fork_client import FORKING
 from caramel.runtime.mlflow.server import NAME, require_server
 from caramel.runtime.mlflow.store import get_store_root
 from caramel.runtime.paths import LOCKS, TIMINGS, WORK
@@ -38,6 +39,9 @@ from caramel.runtime.timings import Timing
 from caramel.schemas.contracts import Table
 from caramel.schemas.images import IMAGES
 from caramel.schemas.io import build_frame, read_table, write_table
+
+if TYPE_CHECKING:
+    import psutil
 
 SCENE_IMAGES = "data/scenes/images.parquet"
 LOCK_WAIT = 10.0  # seconds
@@ -175,8 +179,7 @@ def _record_timing(name: str, profile: str) -> Iterator[None]:
     """Append the stage's wall time and peak memory to ``work/timings.jsonl`` if the block succeeds.
 
     The time counts from the start of the process, including imports. The memory is the resident
-    memory of the process and all its descendants (Ray's workers) at one moment. Shared pages
-    count once for each of them.
+    memory of the stage's processes at one moment (``_list_members``). Shared pages count once for each of them.
 
     Raises:
         ConfigError: the file is a link, or not a plain file; raised before any work.
@@ -190,7 +193,7 @@ def _record_timing(name: str, profile: str) -> Iterator[None]:
         nonlocal peak
         while not done.wait(SAMPLE):
             used = 0
-            for member in (process, *process.children(recursive=True)):
+            for member in _list_members(process):
                 with suppress(psutil.NoSuchProcess):
                     used += member.memory_info().rss
             peak = max(peak, used)
@@ -209,3 +212,13 @@ def _record_timing(name: str, profile: str) -> Iterator[None]:
         stage=name, profile=profile, seconds=seconds, peak_mb=peak >> 20, began=process.create_time()
     )
     append_plain(TIMINGS, row.model_dump_json() + "\n")
+
+
+def _list_members(process: psutil.Process) -> list[psutil.Process]:
+    """Return a stage's process and its descendants, such as Ray's workers.
+
+    Where stages are forks, their workers are too, and none is a child of another: all processes of the run are
+    returned. Beside the stage, that is DVC.
+    """
+    server = process.parent() if FORKING in os.environ else None
+    return server.children(recursive=True) if server else [process, *process.children(recursive=True)]

@@ -16,11 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from caramel.utils.arrays import Bools, Floats, Ints
-from caramel.utils.stats import LEVEL, holm_correction
+from caramel.utils.stats import LEVEL, holm_correction, iter_flipped_sums
 
 DRAWS = 4999  # of signs; the smallest p is 1 / 5000
 ALPHA = 1 - LEVEL
-_BLOCK = 2**22  # signs in memory at a time
 
 
 def find_paired_order(totals: Floats, seed: int) -> Bools:
@@ -43,7 +42,8 @@ def find_paired_order(totals: Floats, seed: int) -> Bools:
     )  # equal models are never separated
     values = totals.sum(axis=0)
     observed = (values[first] - values[second]) / norms
-    drawn = (draw := _draw_sums(totals, seed))[:, first] - draw[:, second]
+    draw = np.concatenate([*iter_flipped_sums(totals, DRAWS, seed)])
+    drawn = draw[:, first] - draw[:, second]
     drawn /= norms
     statistics, draws = np.concatenate([observed, -observed]), np.concatenate([drawn, -drawn], axis=1)
     active = np.ones(len(statistics), bool)
@@ -111,17 +111,6 @@ def _name_letter(index: int) -> str:
     """Return a, b … z, a1, b1 …."""
     cycle, letter = divmod(index, len(string.ascii_lowercase))
     return string.ascii_lowercase[letter] + (str(cycle) if cycle else "")
-
-
-def _draw_sums(totals: Floats, seed: int) -> Floats:
-    """Return each model's sum under random signs of the clusters, (DRAWS, models)."""
-    rng = np.random.default_rng(seed)
-    block = max(1, _BLOCK // max(1, len(totals)))
-    parts = []
-    for start in range(0, DRAWS, block):
-        signs = rng.integers(0, 2, size=(min(block, DRAWS - start), len(totals)), dtype=np.int8)
-        parts.append((2.0 * signs - 1.0) @ totals)
-    return np.concatenate(parts)
 
 
 def _close_order(pairs: Ints, count: int) -> Bools:

@@ -35,6 +35,7 @@ from caramel.utils.stats import (
     count_clusters,
     sign_flip_p_value,
     standard_errors,
+    sum_clusters,
 )
 
 ALPHA = 1 - LEVEL
@@ -102,8 +103,7 @@ def compare_hits(
 def compute_contributions(columns: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
     """Return each image's contribution to the mean of each column, (k, m); the sum over images is the mean."""
     scored = ~np.isnan(columns)
-    totals = np.zeros((int(clusters.max()) + 1, columns.shape[1]))
-    np.add.at(totals, clusters, np.where(scored, columns, 0.0))
+    totals = sum_clusters(np.where(scored, columns, 0.0), clusters)
     shares: Floats = totals / np.maximum(scored.sum(axis=0), 1)
     return shares
 

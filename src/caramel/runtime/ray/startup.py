@@ -24,6 +24,7 @@ import psutil
 
 from caramel.errors import ResourceError
 from caramel.io.disk_space import find_volume_problem
+from caramel.runtime.fork_client import FORKING
 from caramel.runtime.ray.temp_dirs import clear_session_folder, create_session_folder, format_removed
 
 WAITS = (30, 60, 120, 240)  # seconds that Ray's processes may take, per try; the first is Ray's own value
@@ -171,10 +172,12 @@ def has_plain_python() -> bool:
 
 
 def _build_runtime_env() -> dict[str, str]:
-    """Return the runtime environment of local workers.
+    """Return the runtime environment of local workers; they are forks where stages are.
 
     Ray quotes all words of its command except the Python path.
     """
+    if FORKING in os.environ:
+        return {"py_executable": shlex.quote(os.environ[FORKING])}
     return {} if has_plain_python() else {"py_executable": shlex.quote(sys.executable)}
 
 
