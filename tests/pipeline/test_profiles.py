@@ -3,14 +3,17 @@
 import csv
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from paper_inputs import write_photograph
+from processes import checked, get_python
 from project import Project
 from real_models import SMOLLM2, WORDNET
 
+from caramel.runtime.fork_server import PRELOADED
 from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.evaluation import METRICS
 from caramel.schemas.images import IMAGES
@@ -77,6 +80,18 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with (folder / "captions.csv").open("w", newline="") as stream:
         csv.writer(stream).writerows([("filename", "caption"), *rows])
     return folder
+
+
+def test_what_stages_are_forked_from_has_all_packages_but_ray_and_neither_threads_nor_a_gpu(tmp_path) -> None:
+    code = f"""
+import sys, threading, torch
+print([name for name in {PRELOADED} if name not in sys.modules], "ray" in sys.modules)
+print(threading.active_count(), torch.cuda.is_initialized(), torch.cuda._is_in_bad_fork())
+"""
+    (tmp_path / "script.py").write_text(code)
+    python = get_python(PRELOADED)
+    done = subprocess.run([python, str(tmp_path / "script.py")], capture_output=True, text=True, check=False)
+    assert checked(done).stdout == "[] False\n1 False False\n"
 
 
 def test_images_of_ones_own_go_through_all_stages(photographs, tmp_path) -> None:

@@ -157,6 +157,15 @@ def test_where_the_server_was_killed_a_script_runs_in_a_python_of_its_own(tmp_pa
     assert said.stdout == "False\n"
 
 
+def test_where_the_server_is_killed_under_a_script_its_caller_says_so(tmp_path: Path) -> None:
+    write(tmp_path, "import os, signal; os.kill(os.getppid(), signal.SIGKILL)")
+    process = start("sh", "-c", "python script.py 2>&1; echo $?", cwd=tmp_path)
+    said, _ = process.communicate()
+    assert "Error: The process that scripts are forked from was killed" in said
+    assert "Traceback" not in said
+    assert said.endswith("\n1\n")
+
+
 def test_an_interrupt_reaches_the_script_and_the_command_decides(tmp_path: Path) -> None:
     write(tmp_path, "import time; print('ready', flush=True); time.sleep(60)")
     command = "trap '' INT; python script.py; echo $?"

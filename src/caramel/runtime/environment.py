@@ -11,6 +11,7 @@ import threading
 from typing import Literal, NoReturn
 
 from caramel.errors import escape_unprintable, redact_secrets
+from caramel.runtime.fork_client import FORKING
 
 # No telemetry, and no waiting for a network that may be missing. To use a model of the hub, the user
 # sets HF_HUB_OFFLINE=0.
@@ -64,6 +65,21 @@ def be_quiet() -> None:
 def collect_seldom() -> None:
     """Make garbage collections rarer: for caramel's own processes, before heavy imports."""
     gc.set_threshold(*SELDOM)
+
+
+def limit_threads() -> None:
+    """Let packages use the number of threads that ``OMP_NUM_THREADS`` says, if it is set: for a worker of Ray.
+
+    Ray sets it for each worker. In a new process, packages read it when they are loaded; in a fork, they were loaded
+    before.
+    """
+    threads = os.environ.get("OMP_NUM_THREADS", "")
+    if FORKING in os.environ and threads.isdecimal():
+        import torch
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(int(threads))
+        torch.set_num_threads(int(threads))  # of its own libraries too, which the other cannot see
 
 
 def end_process(code: int = 0) -> NoReturn:

@@ -15,6 +15,10 @@ from pathlib import Path
 FORKING = (
     "CARAMEL_FORKING_PYTHON"  # the variable with the path of this ``python``, in what the command starts
 )
+KILLED = (
+    "The process that scripts are forked from was killed, as when memory runs out. The script may still be at work: "
+    "wait for it, then run the command again. Finished work is kept."
+)
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -42,7 +46,7 @@ def run_forked(address: str, arguments: Sequence[str], on_start: Callable[[int],
         for take in (on_start, None):
             reply = replies.readline()
             if not reply:
-                raise EOFError("The process that runs the script was killed.")
+                raise EOFError(KILLED)
             if take:
                 take(int(reply))
         return int(reply)
@@ -57,6 +61,8 @@ def main(address: str, python: str, *arguments: str) -> None:
             code = run_forked(address, arguments, _forward_signals)
         except OSError:
             signal.signal(signal.SIGINT, before)  # no server: as without one
+        except EOFError as error:
+            sys.exit(f"\nError: {error}")
         else:
             _end_alike(code)
     os.execv(python, [python, *arguments])

@@ -72,7 +72,7 @@ def sum_clusters(values: Floats | Bools, clusters: Ints) -> Floats:
     """Return the sum of the rows of each cluster, (n, m), (n,) -> (k, m)."""
     shape = (int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1])
     cells = clusters[:, None] * shape[1] + np.arange(shape[1])
-    sums: Floats = np.bincount(cells.ravel(), weights=values.ravel(), minlength=shape[0] * shape[1])
+    sums = np.asarray(np.bincount(cells.ravel(), values.ravel(), shape[0] * shape[1]), float)
     return sums.reshape(shape)
 
 

@@ -22,7 +22,7 @@ from tqdm import tqdm
 from caramel.errors import ConfigError, ResourceError, TrialError
 from caramel.io.disk_space import explain_disk_error, find_volume_problem
 from caramel.io.files import discard_results, hash_files, load_hashed, remove_damaged, save_hashed
-from caramel.runtime.environment import collect_seldom
+from caramel.runtime.environment import collect_seldom, limit_threads
 from caramel.runtime.mlflow.server import NAME, get_tracking_server
 from caramel.runtime.ray.asha import CHECKPOINT, Halving
 from caramel.runtime.ray.cluster import RETRIES, get_cluster_address, open_ray_session
@@ -399,6 +399,7 @@ def _run_on_node(
     """
     away = get_node_name(driver.home)
     collect_seldom()
+    limit_threads()
     if not away:
         return _run_trial(trial, point, folder, map_instances(settings, Parcel, format_source_path))
     if message := format_version_differences(away, list_versions(), driver.installed):

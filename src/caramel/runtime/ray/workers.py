@@ -20,7 +20,7 @@ from typing import Any
 
 from caramel.errors import CaramelError, ResourceError
 from caramel.io.disk_space import explain_disk_error
-from caramel.runtime.environment import collect_seldom
+from caramel.runtime.environment import collect_seldom, limit_threads
 from caramel.runtime.ray.cluster import RETRIES, get_cluster_address, is_session_shared, open_ray_session
 from caramel.runtime.ray.driver_files import call_disk, start_disk_actor
 from caramel.runtime.ray.file_transfer import (
@@ -61,6 +61,7 @@ class ShardWorker:
         self._away = get_node_name(home)
         self._disk = disk
         collect_seldom()
+        limit_threads()
         if self._away:
             be_at_home()
 
