@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 PRELOADED = "xml.dom.minidom"  # that nothing else here imports
@@ -64,7 +65,9 @@ import os, signal, sys
 print({PRELOADED!r} in sys.modules, any(name.startswith("caramel") for name in sys.modules))
 print(sys.argv, os.getcwd(), os.environ["OF_CALLER"])
 print(__name__, sys.path[0], input(), signal.getsignal(signal.SIGINT) is signal.default_int_handler)
-print("told", file=sys.stderr)
+print(sys.orig_argv[1:] == sys.argv)
+def annotated(x: int): ...
+print(annotated.__annotations__["x"] is int, file=sys.stderr)
 """
     write(tmp_path, code, "inner/script.py")
     done = call("inner/script.py", "--size 3", "a=b*", OF_CALLER="yes")
@@ -72,8 +75,9 @@ print("told", file=sys.stderr)
         "True False",
         f"['inner/script.py', '--size 3', 'a=b*'] {tmp_path} yes",
         f"__main__ {tmp_path}/inner given True",
+        "True",
     ]
-    assert (done.stderr, done.returncode) == ("told\n", 0)
+    assert (done.stderr, done.returncode) == ("True\n", 0)
 
 
 @pytest.mark.parametrize(
@@ -82,8 +86,9 @@ print("told", file=sys.stderr)
         ("import sys; sys.exit(3)", 3, ""),
         ("raise SystemExit('no such pair')", 1, "no such pair\n"),
         ("raise SystemExit", 0, ""),
+        ("raise SystemExit(2.5)", 1, "2.5\n"),
         ("1 / 0", 1, "ZeroDivisionError: division by zero\n"),
-        ("raise KeyboardInterrupt", 130, "KeyboardInterrupt\n"),
+        ("raise KeyboardInterrupt", 130, "KeyboardInterrupt\n"),  # as a shell reports it
         ("import os; os.kill(os.getpid(), 9)", -9, ""),
     ],
 )
@@ -135,6 +140,73 @@ def test_a_signal_to_the_caller_reaches_its_script(forking: str, tmp_path: Path)
     assert process.returncode == 7
 
 
+def test_what_the_caller_ignores_or_blocks_its_script_does_too(forking: str, tmp_path: Path) -> None:
+    code = """
+import signal
+print([signal.getsignal(n) is signal.SIG_IGN for n in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)])
+print(signal.SIGUSR1 in signal.pthread_sigmask(signal.SIG_BLOCK, []))
+"""
+    write(tmp_path, code)
+
+    def prepare() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+
+    done = subprocess.run(
+        [forking, "script.py"], cwd=tmp_path, preexec_fn=prepare, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[False, True, False]\nTrue\n"
+
+
+def test_forks_draw_different_numbers(call: Call, tmp_path: Path) -> None:
+    write(tmp_path, "import random, tempfile; print(random.random(), tempfile.mktemp())")
+    first, second = (call("script.py").stdout.split() for _ in range(2))
+    assert not {*first} & {*second}
+
+
+def test_a_script_ends_with_its_caller(forking: str, tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        "import os, pathlib, time; pathlib.Path('pid').write_text(str(os.getpid())); print('ready', flush=True); time.sleep(60)",
+    )
+    caller = subprocess.Popen([forking, "script.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    assert caller.stdout is not None
+    assert caller.stdout.readline() == "ready\n"
+    caller.kill()
+    caller.communicate()
+    psutil.wait_procs([psutil.Process(int((tmp_path / "pid").read_text()))], timeout=30)
+    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+
+
+def test_a_script_that_fails_in_any_way_leaves_the_server_as_it_was(call: Call, tmp_path: Path) -> None:
+    write(tmp_path, "import os, sys; os.close(1); os.close(2)", "closing.py")
+    write(tmp_path, "import atexit; atexit.register(lambda: 1 / 0)", "failing.py")
+    for name in ("closing.py", "failing.py", "no_such_file.py"):
+        call(name)
+    write(tmp_path, f"import sys; print({PRELOADED!r} in sys.modules)")
+    assert call("script.py").stdout == "True\n"
+
+
+def test_a_folder_that_takes_no_program_or_socket_is_said_and_nothing_is_forked(tmp_path: Path) -> None:
+    write(tmp_path, f"import sys; print({PRELOADED!r} in sys.modules)")
+    (long := tmp_path / ("a" * 100)).mkdir()
+    process = start("python", "script.py", cwd=tmp_path, env={**os.environ, "TMPDIR": str(long)})
+    said, _ = process.communicate()
+    assert said.splitlines()[-1] == "False"
+    assert "Scripts are not forked" in said
+    assert process.returncode == 0
+    assert [*long.iterdir()] == []
+
+
+def test_a_signal_to_the_server_is_one_to_its_command(tmp_path: Path) -> None:
+    process = start("sh", "-c", "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.1; done")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.terminate()
+    assert process.communicate()[0] == "told\n"
+    assert process.returncode == 3
+
+
 def test_the_command_ends_as_it_does_and_nothing_is_left(tmp_path: Path) -> None:
     for code in (0, 4):
         process = start(
@@ -148,7 +220,8 @@ def test_the_command_ends_as_it_does_and_nothing_is_left(tmp_path: Path) -> None
 
 def test_where_the_server_was_killed_a_script_runs_in_a_python_of_its_own(tmp_path: Path) -> None:
     write(tmp_path, f"import sys; print({PRELOADED!r} in sys.modules)")
-    process = start("sh", "-c", "command -v python; exec cat", stdin=subprocess.PIPE)
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    process = start("sh", "-c", "command -v python; exec cat", stdin=subprocess.PIPE, env=environment)
     assert process.stdout is not None
     python = process.stdout.readline().strip()
     process.kill()
@@ -157,18 +230,24 @@ def test_where_the_server_was_killed_a_script_runs_in_a_python_of_its_own(tmp_pa
     assert said.stdout == "False\n"
 
 
-def test_where_the_server_is_killed_under_a_script_its_caller_says_so(tmp_path: Path) -> None:
+def test_where_the_server_is_killed_under_a_script_its_caller_says_so_although_others_go_on(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "import os, signal; os.kill(os.getppid(), signal.SIGKILL)")
-    process = start("sh", "-c", "python script.py 2>&1; echo $?", cwd=tmp_path)
-    said, _ = process.communicate()
-    assert "Error: The process that scripts are forked from was killed" in said
-    assert "Traceback" not in said
-    assert said.endswith("\n1\n")
+    write(tmp_path, "import time; open('ready', 'w'); time.sleep(5)", "other.py")
+    both = "python other.py > /dev/null 2>&1 & until [ -e ready ]; do sleep 0.1; done; python script.py > said 2>&1; echo $?"
+    process = start("sh", "-c", both, cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)})
+    began = time.monotonic()
+    assert process.communicate()[0] == "1\n"
+    assert time.monotonic() - began < 5, "it did not wait for the other one"
+    text = (tmp_path / "said").read_text()
+    assert "Error: The process that scripts are forked from was killed" in text
+    assert "Traceback" not in text
 
 
 def test_an_interrupt_reaches_the_script_and_the_command_decides(tmp_path: Path) -> None:
     write(tmp_path, "import time; print('ready', flush=True); time.sleep(60)")
-    command = "trap '' INT; python script.py; echo $?"
+    command = "trap : INT; python script.py; echo $?"
     process = start("bash", "-c", command, cwd=tmp_path, start_new_session=True, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"

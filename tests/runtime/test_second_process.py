@@ -1,11 +1,12 @@
 """A second process of a stage."""
 
 import os
+import sys
 
 import pytest
 
 from caramel.errors import DataError, ResourceError
-from caramel.runtime.second_process import run_beside
+from caramel.runtime.second_process import make_picklable, run_beside
 
 
 def get_process(_: str) -> int:
@@ -22,6 +23,10 @@ def fail(number: int) -> float:
 
 def repeat(text: str, times: int) -> str:
     return text * times
+
+
+def read_input(_: str) -> str:
+    return sys.stdin.read()
 
 
 def end(code: int) -> None:
@@ -53,6 +58,11 @@ def test_a_result_of_any_size_comes_back_or_is_dropped_with_a_block_that_fails()
         raise KeyError
 
 
+def test_the_work_has_no_standard_input() -> None:
+    with run_beside(read_input, "") as wait:
+        assert wait() == ""
+
+
 def test_an_error_of_the_block_is_raised_after_the_work_has_ended() -> None:
     with pytest.raises(KeyError), run_beside(get_process, ""):
         raise KeyError
@@ -61,3 +71,16 @@ def test_an_error_of_the_block_is_raised_after_the_work_has_ended() -> None:
 def test_a_process_that_is_killed_is_told_as_such() -> None:
     with run_beside(end, 9) as wait, pytest.raises(ResourceError, match="may have been killed"):
         wait()
+
+
+class Particular(Exception):
+    """Its constructor wants more than is kept of it."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"{what} at {where}")
+
+
+def test_an_error_that_cannot_be_sent_is_sent_in_words() -> None:
+    assert str(make_picklable(Particular("nothing", "home"))) == "Particular: nothing at home"
+    error = DataError("none")
+    assert make_picklable(error) is error

@@ -5,14 +5,13 @@ from __future__ import annotations
 import atexit
 import subprocess
 import sys
-from collections.abc import Iterable
 from functools import cache
 
 RUN = "import sys; from caramel.runtime.fork_server import run_command; run_command(sys.argv[2:], sys.argv[1].split())"
 
 
 @cache
-def get_python(modules: Iterable[str]) -> str:
+def get_python(modules: tuple[str, ...]) -> str:
     """Return the path of a Python whose scripts are forks of a process that imports the modules; it ends with this one."""
     command = [sys.executable, "-c", RUN, " ".join(modules), "sh", "-c", "command -v python; exec cat"]
     server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

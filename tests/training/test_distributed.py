@@ -17,12 +17,12 @@ import torch
 from training_rows import training_rows
 from training_settings import train
 
-from caramel.errors import ConfigError, DataError, ResourceError
+from caramel.errors import ConfigError, ResourceError
 from caramel.models.open_clip.checkpoints import load_checkpoint
 from caramel.registry import METHODS
 from caramel.training import distributed as module
 from caramel.training.data.examples import load_examples
-from caramel.training.distributed import ALONE, DistContext, launch, make_picklable
+from caramel.training.distributed import ALONE, DistContext, launch
 from caramel.training.objective import add_logit_bias
 
 HOW = {
@@ -186,19 +186,6 @@ def test_a_model_that_normalises_over_a_batch_is_neither_shared_nor_encoded_in_p
     examples = load_examples(clip, given["rows"], given["files"], method=METHODS["infonce"])
     with pytest.raises(ConfigError, match=message):
         train(clip, examples, [], **{**HOW, **how}, scratch=tmp_path)
-
-
-class Particular(Exception):
-    """Its constructor wants more than is kept of it."""
-
-    def __init__(self, what: str, where: str) -> None:
-        super().__init__(f"{what} at {where}")
-
-
-def test_an_error_that_cannot_be_sent_is_sent_in_words() -> None:
-    assert str(make_picklable(Particular("nothing", "home"))) == "Particular: nothing at home"
-    error = DataError("none")
-    assert make_picklable(error) is error
 
 
 def count_ranks(group: DistContext, tell: Any) -> float:

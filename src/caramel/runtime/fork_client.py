@@ -8,72 +8,75 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TextIO
 
 FORKING = (
     "CARAMEL_FORKING_PYTHON"  # the variable with the path of this ``python``, in what the command starts
 )
+FORK_SERVER = "caramel.runtime.fork_server"  # as ``python -m`` names it
 KILLED = (
     "The process that scripts are forked from was killed, as when memory runs out. The script may still be at work: "
     "wait for it, then run the command again. Finished work is kept."
 )
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
-
-
-def run_forked(address: str, arguments: Sequence[str], on_start: Callable[[int], None]) -> int:
-    """Run a script in a fork of the server, with this process's folder, environment and standard files.
-
-    Args:
-        address: path of the server's socket.
-        arguments: the script and its arguments.
-        on_start: called with the process id of the fork.
-
-    Returns:
-        The exit code; -N if signal N ended the script.
-
-    Raises:
-        OSError: there is no server at the address; nothing was run.
-        EOFError: the server was killed while the script ran.
-    """
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(address)
-        socket.send_fds(connection, [b"\0"], [0, 1, 2])
-        request = {"arguments": arguments, "folder": str(Path.cwd()), "environment": dict(os.environ)}
-        connection.sendall(f"{json.dumps(request)}\n".encode())
-        replies = connection.makefile()
-        for take in (on_start, None):
-            reply = replies.readline()
-            if not reply:
-                raise EOFError(KILLED)
-            if take:
-                take(int(reply))
-        return int(reply)
+HELD = 128  # plus N: the exit code of a shell whose program was ended by signal N
+OOM = "/proc/self/oom_score_adj"  # by which Linux chooses whom to kill when memory runs out; Ray sets it for workers
 
 
 def main(address: str, python: str, *arguments: str) -> None:
     """Do what Python does with these arguments; a script becomes a fork, all else runs in a Python of its own."""
     if arguments and not arguments[0].startswith("-"):
-        # An interrupt reaches the script too, which decides.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-        try:
-            code = run_forked(address, arguments, _forward_signals)
-        except OSError:
-            signal.signal(signal.SIGINT, before)  # no server: as without one
-        except EOFError as error:
-            sys.exit(f"\nError: {error}")
-        else:
-            _end_alike(code)
+        with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):  # there is no server
+            connection.connect(address)
+            _run_forked(connection, arguments)
     os.execv(python, [python, *arguments])
 
 
-def _forward_signals(script: int) -> None:
+def _run_forked(connection: socket.socket, arguments: Sequence[str]) -> None:
+    """Run a script in a fork of the server, with what this process has, and end as the script does.
+
+    Raises:
+        OSError: the server is ending; nothing was run.
+    """
+    request = json.dumps(
+        {
+            "arguments": arguments,
+            "folder": str(Path.cwd()),
+            "environment": dict(os.environ),
+            "ignored": [n for n in (signal.SIGINT, *FORWARDED) if signal.getsignal(n) is signal.SIG_IGN],
+            "blocked": [*signal.pthread_sigmask(signal.SIG_BLOCK, [])],
+            "oom": Path(OOM).read_text() if Path(OOM).exists() else "",
+        }
+    )
+    socket.send_fds(connection, [b"\0"], [0, 1, 2])
+    connection.sendall(f"{request}\n".encode())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it reaches the script too, which decides
+    replies = connection.makefile()
+    script = _read_number(replies)
+
+    def forward(number: int, _: object) -> None:
+        with suppress(ProcessLookupError):  # its exit code is on the way
+            os.kill(script, number)
+
     for number in FORWARDED:
-        signal.signal(number, lambda number, _: os.kill(script, number))
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, forward)
+    _end_like_script(_read_number(replies))
 
 
-def _end_alike(code: int) -> None:
+def _read_number(replies: TextIO) -> int:
+    """Return the next number that the server sends; end this process with a message if it sends no more."""
+    try:
+        reply = replies.readline()
+    except ConnectionError:
+        reply = ""
+    return int(reply) if reply else sys.exit(f"\nError: {KILLED}")
+
+
+def _end_like_script(code: int) -> None:
     """End this process with an exit code, or by the signal that ended the script."""
     if code < 0:
         with suppress(OSError):  # SIGKILL has no other handler

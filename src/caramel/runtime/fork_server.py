@@ -3,13 +3,14 @@
     python -m caramel.runtime.fork_server dvc repro
 
 Each stage of the pipeline is a script, and imports PyTorch, open_clip or Great Expectations for seconds. This
-process imports them beside the command's first stages, and never uses them. So a fork of it begins as a new Python
-would: without threads, and with nothing but imported modules. Modules of caramel are not among them; a script
+process imports them beside the command's first stages, and never uses them. So a fork of it begins almost as a new
+Python would: with one thread, and with nothing but imported modules. Modules of caramel are not among them; a script
 reads those from their files.
 
 The command runs as usual, with one change: the first ``python`` on its PATH hands a call ``python FILE ARGUMENTS``
-to this process, with its environment, folder and open files (``fork_client.py``). For all other calls, and if this
-process has ended, it is this process's Python.
+to this process, with its environment, folder and standard files (``fork_client.py``). For all other calls, and if
+this process has ended, it is this process's Python. What Python reads when it starts, such as ``PYTHONPATH``, is that
+of this process.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import random
 import select
 import shlex
 import shutil
@@ -25,15 +27,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import traceback
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NoReturn
 
 from caramel.runtime import fork_client
 from caramel.runtime.environment import be_quiet, collect_seldom, end_process
-from caramel.runtime.fork_client import FORKING
+from caramel.runtime.fork_client import FORKING, FORWARDED, HELD
 
 # What stages import, in the order in which the graph needs it. Ray is not among them: it reads, when it is imported,
 # what caramel sets before, such as that it listens on the loopback interface alone.
@@ -46,9 +48,9 @@ PRELOADED = (
     "torch",
     "diffusers.pipelines.pixart_alpha.pipeline_pixart_sigma",
     "open_clip",
-    "matplotlib.pyplot",
 )
-POLL = 0.05  # seconds until the end of the command is noticed
+POLL = 0.05  # seconds until the end of a script, or of the command, is noticed
+LONGEST = 100  # bytes in the path of a socket
 
 
 def run_command(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> int:
@@ -56,20 +58,27 @@ def run_command(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> i
 
     Args:
         command: program and arguments.
-        modules: names of modules that its scripts may import; missing ones are left out.
+        modules: names of modules that its scripts may import; those that cannot be imported are left out.
     """
     # A TemporaryDirectory would be removed when the first fork ends.
     folder = Path(tempfile.mkdtemp(prefix="caramel-"))
     try:
+        address = str(folder / "socket")
+        _write_python(folder / "python", address)
+        if len(os.fsencode(address)) > LONGEST or not os.access(folder / "python", os.X_OK):
+            print(
+                f"Scripts are not forked: no program or socket can be in {tempfile.gettempdir()!r} (TMPDIR)."
+            )
+            return subprocess.call(command)
         with socket.socket(socket.AF_UNIX) as listener:
-            address = str(folder / "socket")
             listener.bind(address)
             listener.listen()
-            _write_python(folder / "python", address)
             path = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
             environment = {**os.environ, "PATH": path, FORKING: str(folder / "python")}
             process = subprocess.Popen(command, env=environment)
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides what an interrupt means
+            for number in FORWARDED:
+                signal.signal(number, lambda number, _: process.send_signal(number))
             _serve(listener, modules, process)
             return process.returncode
     finally:
@@ -89,67 +98,113 @@ def _serve(listener: socket.socket, modules: Iterable[str], process: subprocess.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     be_quiet()
     collect_seldom()
-    remaining, callers = iter(modules), dict[int, socket.socket]()
+    remaining, scripts, callers = iter(modules), set[int](), dict[int, socket.socket]()
     while process.poll() is None:
         module = next(remaining, None)
         if module is not None:
-            with suppress(ImportError):
+            with suppress(Exception):  # a script that imports it says what is wrong
                 importlib.import_module(module)
-        ready, _, _ = select.select([listener], [], [], POLL if module is None else 0)
-        if ready:
+        ready, _, _ = select.select([listener, *callers.values()], [], [], POLL if module is None else 0)
+        if listener in ready:
             caller, _ = listener.accept()
-            script = os.fork()
-            if not script:
-                listener.close()
-                end_process(_run_script(caller))
-            callers[script] = caller
-            _reply(caller, script)
-        for script in [*callers]:
+            if script := _start_script(caller, [listener, *callers.values()]):
+                scripts.add(script)
+                callers[script] = caller
+        for script, caller in [*callers.items()]:
+            if caller in ready:  # it has ended, and nobody waits for the script
+                callers.pop(script).close()
+                os.kill(script, signal.SIGTERM)
+        for script in [*scripts]:
             ended, status = os.waitpid(script, os.WNOHANG)
             if ended:
-                with callers.pop(script) as caller:
-                    _reply(caller, os.waitstatus_to_exitcode(status))
+                scripts.remove(script)
+                if script in callers:
+                    _send(callers.pop(script), os.waitstatus_to_exitcode(status), last=True)
 
 
-def _reply(caller: socket.socket, number: int) -> None:
-    """Send a process id or an exit code."""
-    with suppress(BrokenPipeError):  # who asked has ended
-        caller.sendall(f"{number}\n".encode())
+def _start_script(caller: socket.socket, others: Iterable[socket.socket]) -> int:
+    """Start the caller's script in a fork, which does not return; return its process id, or 0 if none was started."""
+    try:
+        request, descriptors = _receive(caller)
+        script = os.fork()
+    except (OSError, ValueError):  # the caller ended before it had asked, or the machine has no room
+        caller.close()
+        return 0
+    if not script:
+        for other in (caller, *others):
+            other.close()
+        _run_to_end(request, descriptors)
+    for descriptor in descriptors:
+        os.close(descriptor)
+    _send(caller, script)
+    return script
 
 
-def _run_script(caller: socket.socket) -> int:
-    """Become the process of the caller's script, as ``python FILE ARGUMENTS`` would; return its exit code."""
+def _receive(caller: socket.socket) -> tuple[dict[str, Any], list[int]]:
+    """Return what a caller asks for, and its standard files."""
     _, descriptors, _, _ = socket.recv_fds(caller, 1, 3)
-    with caller, caller.makefile() as stream:
-        request = json.loads(stream.readline())
+    with caller.makefile() as stream:
+        return json.loads(stream.readline()), descriptors
+
+
+def _send(caller: socket.socket, number: int, last: bool = False) -> None:
+    """Send a process id, or an exit code as the last word."""
+    with suppress(OSError):  # the caller has ended
+        caller.sendall(f"{number}\n".encode())
+    if last:
+        caller.close()
+
+
+def _run_to_end(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    """Be the process of a script, as ``python FILE ARGUMENTS`` would, to its end."""
+    code = 1
+    try:
+        code = _run_script(request, descriptors)
+        end_process(code)
+    finally:
+        os._exit(code)  # whatever happens, this is not the server
+
+
+def _run_script(request: dict[str, Any], descriptors: list[int]) -> int:
+    """Run a script with what its caller has; return the exit code."""
     for target, descriptor in enumerate(descriptors):
         os.dup2(descriptor, target)
         os.close(descriptor)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.stdout.reconfigure(line_buffering=sys.stdout.isatty())  # type: ignore[union-attr]
+    for number in (signal.SIGINT, *FORWARDED):
+        default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(number, signal.SIG_IGN if number in request["ignored"] else default)
+    signal.pthread_sigmask(signal.SIG_SETMASK, request["blocked"])
+    with suppress(OSError):  # only root may lower it
+        Path(fork_client.OOM).write_text(request["oom"])
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
     for name in [name for name in sys.modules if name.partition(".")[0] == "caramel"]:
-        del sys.modules[name]  # the script may belong to another version of caramel
-    script = Path(request["arguments"][0]).resolve()
-    sys.argv, sys.path[0] = request["arguments"], str(script.parent)
+        del sys.modules[name]  # the project's own may have changed since
+    random.seed()
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed()
+    arguments = request["arguments"]
+    script = Path(arguments[0]).resolve()
+    sys.argv, sys.orig_argv, sys.path[0] = arguments, [sys.executable, *arguments], str(script.parent)
     main = sys.modules["__main__"] = ModuleType("__main__")
     main.__file__ = str(script)
     try:
-        exec(compile(script.read_bytes(), script, "exec"), vars(main))
+        exec(compile(script.read_bytes(), script, "exec", dont_inherit=True), vars(main))
     except SystemExit as ended:
-        if isinstance(ended.code, str):
-            print(ended.code, file=sys.stderr)
-        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    except KeyboardInterrupt:
-        traceback.print_exc()
-        return 128 + signal.SIGINT
-    except BaseException:  # noqa: BLE001
-        traceback.print_exc()  # as Python does
+        if ended.code is None or isinstance(ended.code, int):
+            return ended.code or 0
+        print(ended.code, file=sys.stderr)
         return 1
+    except BaseException as error:  # noqa: BLE001
+        sys.excepthook(*sys.exc_info())
+        return HELD + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
 
 if __name__ == "__main__":
-    done = run_command(sys.argv[1:])
-    sys.exit(done if done >= 0 else 128 - done)
+    if len(sys.argv) == 1:
+        sys.exit("Say which command is to run: python -m caramel.runtime.fork_server dvc repro")
+    exit_code = run_command(sys.argv[1:])
+    sys.exit(exit_code if exit_code >= 0 else HELD - exit_code)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -43,8 +44,9 @@ def run_beside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Itera
                 [os.environ.get(FORKING, sys.executable), str(script)], stdin=theirs.fileno()
             )
         try:
-            connection.send(sys.path)
-            connection.send((work, args, kwargs))
+            with suppress(BrokenPipeError):  # whoever waits for the result learns it
+                connection.send(sys.path)
+                connection.send((work, args, kwargs))
             yield lambda: _wait(connection)
         finally:
             connection.close()  # the process may wait for somebody to read its result
@@ -55,7 +57,9 @@ def answer() -> None:
     """Do what standard input, a socket, asks for, and answer with the result or the error; end this process."""
     be_quiet()
     collect_seldom()
-    with Connection(0) as connection:
+    with Connection(os.dup(0)) as connection:
+        with Path(os.devnull).open() as nothing:
+            os.dup2(nothing.fileno(), 0)  # what the work starts has no part in this
         sys.path[:] = connection.recv()
         work, args, kwargs = connection.recv()
         result, raised = None, None
@@ -64,7 +68,7 @@ def answer() -> None:
         except Exception as error:  # noqa: BLE001 - the stage raises it
             if not isinstance(error, CaramelError):
                 error.add_note(f"In the second process:\n{traceback.format_exc()}")
-            raised = error
+            raised = make_picklable(error)
         with suppress(BrokenPipeError):  # the stage has failed meanwhile
             connection.send((result, raised))
     end_process()
@@ -81,3 +85,12 @@ def _wait(connection: Connection) -> Any:
     if raised is not None:
         raise raised
     return result
+
+
+def make_picklable(error: Exception) -> Exception:
+    """Return an error that can be pickled: the error itself, or a ``ResourceError`` with its message."""
+    try:
+        pickle.loads(pickle.dumps(error))  # noqa: S301 - pickled by this process
+    except Exception:  # noqa: BLE001 - its constructor may fail in any way
+        return ResourceError(f"{type(error).__name__}: {error}")
+    return error

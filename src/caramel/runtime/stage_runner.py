@@ -28,7 +28,7 @@ from caramel.io.regular_files import append_plain, require_plain
 from caramel.plugins import PLUGINS_VARIABLE, format_plugins
 from caramel.runtime import code_manifest
 from caramel.runtime.environment import be_quiet, collect_seldom, end_process
-from caramel.runtime.fork_client import FORKING
+from caramel.runtime.fork_client import FORK_SERVER, FORKING
 from caramel.runtime.mlflow.server import NAME, require_server
 from caramel.runtime.mlflow.store import get_store_root
 from caramel.runtime.paths import LOCKS, TIMINGS, WORK
@@ -220,5 +220,11 @@ def _list_members(process: psutil.Process) -> list[psutil.Process]:
     Where stages are forks, their workers are too, and none is a child of another: all processes of the run are
     returned. Beside the stage, that is DVC.
     """
-    server = process.parent() if FORKING in os.environ else None
-    return server.children(recursive=True) if server else [process, *process.children(recursive=True)]
+    import psutil
+
+    root = process
+    with suppress(psutil.NoSuchProcess):
+        parent = process.parent() if FORKING in os.environ else None
+        if parent and FORK_SERVER in parent.cmdline():
+            root = parent
+    return [*([process] if root is process else []), *root.children(recursive=True)]

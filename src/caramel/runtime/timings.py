@@ -20,7 +20,7 @@ class Timing(BaseModel):
     stage: str
     profile: str
     seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]  # wall time, including imports
-    peak_mb: Annotated[int, Field(ge=0)]  # MiB of memory of the process and all its descendants
+    peak_mb: Annotated[int, Field(ge=0)]  # MiB of memory of the stage's processes
     # Start of the stage in seconds since 1970; lines of older versions have none.
     began: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
 

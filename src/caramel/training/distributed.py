@@ -31,7 +31,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import pickle
 import signal
 import sys
 import tempfile
@@ -47,6 +46,7 @@ import psutil
 from caramel.errors import CaramelError, ResourceError
 from caramel.interfaces.method import Features
 from caramel.interfaces.trainer import Curve
+from caramel.runtime.second_process import make_picklable
 
 if TYPE_CHECKING:
     from multiprocessing.context import SpawnProcess
@@ -248,15 +248,6 @@ def _run_worker(
     except Exception as error:  # noqa: BLE001 - the parent raises it
         send.send(("error", make_picklable(error)))
     signal.pause()  # until the parent ends it: exiting here would look like a death
-
-
-def make_picklable(error: Exception) -> Exception:
-    """Return an error that can be pickled: the error itself, or a ``ResourceError`` with its message."""
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - pickled by this process
-    except Exception:  # noqa: BLE001 - its constructor may fail in any way
-        return ResourceError(f"{type(error).__name__}: {error}")
-    return error
 
 
 def _end_with_parent() -> None:

@@ -28,6 +28,7 @@ from typing import Any
 from caramel.errors import DataError, ResourceError, format_items
 from caramel.io.files import write_text
 from caramel.io.regular_files import read_plain, read_plain_text
+from caramel.runtime.fork_client import FORK_SERVER
 from caramel.runtime.git import read_git_file
 
 LOCK = "dvc.lock"
@@ -208,7 +209,8 @@ def _is_stale_process(number: int) -> bool:
 
 
 def _is_dvc(words: list[str]) -> bool:
-    return any(Path(word).name == "dvc" for word in words[:4])
+    """Return whether a command line is DVC's; that of ``fork_server``, whose forks are stages, has its name too."""
+    return any(Path(word).name == "dvc" for word in words[:4]) and FORK_SERVER not in words
 
 
 def refuse_beside(root: Path) -> None:
