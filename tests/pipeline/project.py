@@ -11,7 +11,6 @@ from pathlib import Path
 from processes import checked, get_python
 
 from caramel.runtime.code_manifest import iter_outputs, load_stages
-from caramel.runtime.fork_server import PRELOADED
 
 ROOT = Path(__file__).parents[2]
 
@@ -79,7 +78,7 @@ class Project:
         It has imported what they import: for tests of several projects.
         """
         for name in names:
-            self.run(get_python(PRELOADED), f"pipelines/{name}.py")
+            self.run(get_python(), f"pipelines/{name}.py")
 
     def warm_all_stages(self) -> None:
         """Run all stages by ``warm_stages``, and see that they write all that DVC would take."""

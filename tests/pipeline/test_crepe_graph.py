@@ -11,6 +11,7 @@ import yaml
 from crepe_releases import NOUNS, write_crepe_inputs
 from graph import missing_params
 from PIL import Image
+from processes import fork_scripts
 from project import Project
 from test_graph import EXEMPT, SECTIONS
 
@@ -40,6 +41,7 @@ def test_the_graph_makes_both_sets_with_a_gate_and_runs_and_nothing_is_made_twic
 ) -> None:
     (tmp_path / "p").mkdir()
     project = Project.create(tmp_path / "p", lock=False)
+    project.environment = fork_scripts(project.environment)
     graphs, corpus = write_crepe_inputs(tmp_path / "inputs")
     (tmp_path / "images/VG_100K").mkdir(parents=True)
     for number in range(1, len(NOUNS) + 1):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import fork_scripts
 from project import Project
 
 from caramel.io.safe_yaml import read_yaml
@@ -58,6 +59,7 @@ def stopped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, str]:
     files = written(folder / "captions")
     (folder / "p").mkdir()
     project = Project.create(folder / "p", lock=False)
+    project.environment = fork_scripts(project.environment)
     project.run("caramel", "config", "use", "sugarcrepe", "--set", f"scenes.data_dir={files}")
     done = project.run("dvc", "repro", check=False)
     assert done.returncode != 0

@@ -90,7 +90,7 @@ def test_stages_are_forked_from_a_process_with_all_large_packages_but_ray(tmp_pa
     )
     imported = ""
     while "open_clip" not in imported:  # the last one, after seconds
-        command = [get_python(PRELOADED), str(tmp_path / "script.py")]
+        command = [get_python(), str(tmp_path / "script.py")]
         imported = checked(subprocess.run(command, capture_output=True, text=True, check=False)).stdout
     assert imported.split() == [*PRELOADED]
 

@@ -158,6 +158,13 @@ print(signal.SIGUSR1 in signal.pthread_sigmask(signal.SIG_BLOCK, []))
     assert done.stdout == "[False, True, False]\nTrue\n"
 
 
+def test_the_callers_python_path_holds(call: Call, tmp_path: Path) -> None:
+    write(tmp_path, "value = 5", "further/particular.py")
+    write(tmp_path, "import particular; print(particular.value)")
+    assert call("script.py", PYTHONPATH=str(tmp_path / "further")).stdout == "5\n"
+    assert call("script.py").returncode == 1
+
+
 def test_forks_draw_different_numbers(call: Call, tmp_path: Path) -> None:
     write(tmp_path, "import random, tempfile; print(random.random(), tempfile.mktemp())")
     first, second = (call("script.py").stdout.split() for _ in range(2))

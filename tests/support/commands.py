@@ -12,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 import pytest
+from processes import get_python
 
 from caramel import cli
 
@@ -22,13 +23,13 @@ MLFLOW_FILES = ("mlflow.db", "mlruns", "mlartifacts")
 def run_command(
     folder: Path, *arguments: str | Path, environment: Mapping[str, str] = MappingProxyType({})
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``caramel`` in a folder without the variables that MLflow set in this process.
+    """Run ``caramel`` in a folder as a fork of a process that did nothing, without the variables that MLflow set in this one.
 
     It must not end with a traceback, and must leave nothing of MLflow's outside of the folder's ``mlruns``.
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     done = subprocess.run(
-        [CARAMEL, *arguments],
+        [get_python(), CARAMEL, *arguments],
         cwd=folder,
         env={**inherited, **environment},
         capture_output=True,

@@ -9,16 +9,13 @@ from pathlib import Path
 
 from processes import get_python
 
-USED = ("dvc.cli", "dvc.repo", "dvc_data.index", "dvc_s3", "s3fs", "aiobotocore.session", "dvc_http")
-USED += tuple(f"dvc.commands.{name}" for name in ("init", "remote", "repro", "data_sync", "status"))
-
 
 def run_dvc(
     arguments: Sequence[str], folder: Path, environment: Mapping[str, str]
 ) -> subprocess.CompletedProcess[str]:
     """Run a command of DVC in a folder; return its exit code and what it wrote."""
     return subprocess.run(
-        [get_python(USED), __file__, *arguments],
+        [get_python(), __file__, *arguments],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,

@@ -9,8 +9,8 @@ reads those from their files.
 
 The command runs as usual, with one change: the first ``python`` on its PATH hands a call ``python FILE ARGUMENTS``
 to this process, with its environment, folder and standard files (``fork_client.py``). For all other calls, and if
-this process has ended, it is this process's Python. What Python reads when it starts, such as ``PYTHONPATH``, is that
-of this process.
+this process has ended, it is this process's Python. ``PYTHONPATH`` is the caller's; what else Python reads when it
+starts, such as ``PYTHONHASHSEED``, is that of this process.
 """
 
 from __future__ import annotations
@@ -188,6 +188,8 @@ def _run_script(request: dict[str, Any], descriptors: list[int]) -> int:
     arguments = request["arguments"]
     script = Path(arguments[0]).resolve()
     sys.argv, sys.orig_argv, sys.path[0] = arguments, [sys.executable, *arguments], str(script.parent)
+    given = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[1:] = [*given, *(path for path in sys.path[1:] if path not in given)]
     main = sys.modules["__main__"] = ModuleType("__main__")
     main.__file__ = str(script)
     try:
