@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 from commands import run_command
+from remote_projects import dvc
 
 from caramel.doctor import local_status, versions
 from caramel.doctor.findings import FAIL
@@ -26,7 +27,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "dvc.yaml").write_text("stages:\n  copy: {cmd: cp a b, deps: [a], outs: [b]}\n", encoding="utf-8")
     (root / "a").touch()
     for command in (["init", "--no-scm", "-q"], ["repro", "-q"]):
-        subprocess.run([sys.executable, "-m", "dvc", *command], cwd=root, check=True, capture_output=True)
+        dvc(*command, root=root)
     return root
 
 

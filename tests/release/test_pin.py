@@ -9,7 +9,6 @@ import json
 import operator
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+from remote_projects import dvc
 from stored_images import stored
 
 from caramel.errors import ConfigError, DataError
@@ -60,8 +60,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "dvc.yaml").write_text(STAGES, encoding="utf-8")
     (root / ".gitignore").write_text("/data/\n", encoding="utf-8")
     call("git", "init", "-q", root=root)
-    call(sys.executable, "-m", "dvc", "init", "-q", root=root)
-    call(sys.executable, "-m", "dvc", "repro", "-q", root=root)
+    dvc("init", "-q", root=root)
+    dvc("repro", "-q", root=root)
     call("git", "add", "-A", root=root)
     call("git", "commit", "-q", "-m", "data", root=root)
     return root
@@ -140,7 +140,7 @@ def pictured(root: Path) -> Path:
     stages = STAGES.replace("data/model]", "data/model, data/scenes, data/assemble]")
     stages = stages.replace("cmd: cp", "cmd: rm -rf data && cp")
     (root / "dvc.yaml").write_text(stages, encoding="utf-8")
-    call(sys.executable, "-m", "dvc", "repro", "-q", root=root)
+    dvc("repro", "-q", root=root)
     return root
 
 
@@ -181,7 +181,7 @@ def test_images_in_other_shards_are_the_same_rows(pictured: Path) -> None:
 def test_images_that_are_not_what_their_index_says_are_not_pinned(pictured: Path) -> None:
     shard = pictured / "source" / "scenes" / "images" / "00000.parquet"
     shard.write_bytes(shard.read_bytes().replace(bytes([4]) * 50, bytes([5]) * 50))
-    call(sys.executable, "-m", "dvc", "repro", "-q", root=pictured)
+    dvc("repro", "-q", root=pictured)
     with pytest.raises(DataError, match=r"(?s)cannot be pinned:\n.*Image 'i4' of .*SHA-256"):
         pins.create_pin("v1", pictured)
 
@@ -382,7 +382,7 @@ def test_a_pin_without_the_hash_of_its_fields_is_to_be_made_again(root: Path) ->
 def test_an_output_that_was_made_since_is_not_in_the_pinned_version(root: Path) -> None:
     pins.create_pin("v1", root)
     (root / "dvc.yaml").write_text(f"{STAGES}  more:\n    cmd: touch data/new\n    outs: [data/new]\n")
-    call(sys.executable, "-m", "dvc", "repro", "-q", root=root)
+    dvc("repro", "-q", root=root)
     assert pins.verify_pin("v1", root) == ["data/new: not in the pinned version"]
 
 

@@ -79,7 +79,10 @@ def run_command(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> i
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides what an interrupt means
             for number in FORWARDED:
                 signal.signal(number, lambda number, _: process.send_signal(number))
-            _serve(listener, modules, process)
+            try:
+                _serve(listener, modules, process)
+            finally:
+                process.wait()  # without a server, its scripts run in Pythons of their own
             return process.returncode
     finally:
         shutil.rmtree(folder)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from commands import run_command
+from dvc_commands import run_dvc
 
 from caramel.doctor.local import fix_project
 from caramel.doctor.versions import check_dvc_repository
@@ -19,11 +18,8 @@ GRAPH = "stages:\n  made: {cmd: mkdir -p b && cp a b && echo >> ran, deps: [a], 
 
 
 def dvc(folder: Path, *words: str) -> str:
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        ["dvc", *words], cwd=folder, env=environment, stdout=-1, stderr=-2, text=True, check=False
-    )
-    return done.stdout
+    done = run_dvc(words, folder, os.environ)
+    return done.stdout + done.stderr
 
 
 @pytest.fixture(scope="session")

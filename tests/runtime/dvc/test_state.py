@@ -16,6 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 from commands import run_command
+from dvc_commands import run_dvc
+from processes import checked
 
 from caramel.doctor import versions
 from caramel.doctor.findings import FAIL
@@ -65,13 +67,12 @@ def run(folder: Path, *command: str) -> str:
 
 
 def dvc(folder: Path, *words: str) -> str:
-    return run(folder, "python", "-m", "dvc", *words)
+    return checked(run_dvc(words, folder, os.environ)).stdout
 
 
 def refused(folder: Path) -> bool:
     """Return whether DVC itself refuses to work."""
-    command = [sys.executable, "-m", "dvc", "repro", "--dry"]
-    return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode != 0
+    return run_dvc(["repro", "--dry"], folder, os.environ).returncode != 0
 
 
 @pytest.mark.parametrize("share", [0.0, 0.55])
