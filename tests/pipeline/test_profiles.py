@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
@@ -88,8 +89,8 @@ def test_stages_are_forked_from_a_process_with_all_large_packages_but_ray(tmp_pa
     (tmp_path / "script.py").write_text(
         f"import sys; print(*(name for name in {names} if name in sys.modules))"
     )
-    imported = ""
-    while "open_clip" not in imported:  # the last one, after seconds
+    imported, end = "", time.monotonic() + 120
+    while "open_clip" not in imported and time.monotonic() < end:  # the last one, after seconds
         command = [get_python(), str(tmp_path / "script.py")]
         imported = checked(subprocess.run(command, capture_output=True, text=True, check=False)).stdout
     assert imported.split() == [*PRELOADED]

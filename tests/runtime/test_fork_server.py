@@ -87,8 +87,8 @@ print(annotated.__annotations__["x"] is int, file=sys.stderr)
         ("raise SystemExit('no such pair')", 1, "no such pair\n"),
         ("raise SystemExit", 0, ""),
         ("raise SystemExit(2.5)", 1, "2.5\n"),
+        ("raise SystemExit(2**40 + 5)", 5, ""),
         ("1 / 0", 1, "ZeroDivisionError: division by zero\n"),
-        ("raise KeyboardInterrupt", 130, "KeyboardInterrupt\n"),  # as a shell reports it
         ("import os; os.kill(os.getpid(), 9)", -9, ""),
     ],
 )
@@ -99,6 +99,13 @@ def test_a_script_ends_as_it_would_in_a_python_of_its_own(
     done = call("script.py")
     assert done.returncode == ended
     assert done.stderr.endswith(said)
+
+
+def test_an_interrupted_script_has_the_exit_code_that_a_shell_gives_it(call: Call, tmp_path: Path) -> None:
+    write(tmp_path, "raise KeyboardInterrupt")
+    done = call("script.py")
+    assert done.returncode == 130
+    assert done.stderr.endswith("KeyboardInterrupt\n")
 
 
 def test_what_a_script_leaves_to_its_end_is_done_and_no_script_sees_another(
@@ -172,17 +179,22 @@ def test_forks_draw_different_numbers(call: Call, tmp_path: Path) -> None:
 
 
 def test_a_script_ends_with_its_caller(forking: str, tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        "import os, pathlib, time; pathlib.Path('pid').write_text(str(os.getpid())); print('ready', flush=True); time.sleep(60)",
-    )
+    write(tmp_path, "import os, time; print(os.getpid(), flush=True); time.sleep(60)")
     caller = subprocess.Popen([forking, "script.py"], cwd=tmp_path, stdout=subprocess.PIPE, text=True)
     assert caller.stdout is not None
-    assert caller.stdout.readline() == "ready\n"
+    script = psutil.Process(int(caller.stdout.readline()))
     caller.kill()
-    caller.communicate()
-    psutil.wait_procs([psutil.Process(int((tmp_path / "pid").read_text()))], timeout=30)
-    assert not psutil.pid_exists(int((tmp_path / "pid").read_text()))
+    caller.wait()
+    _, alive = psutil.wait_procs([script], timeout=30)
+    assert not alive
+
+
+def test_a_script_that_the_command_leaves_behind_ends_with_it(tmp_path: Path) -> None:
+    write(tmp_path, "import time; open('ready', 'w'); time.sleep(60)")
+    began = time.monotonic()
+    process = start("sh", "-c", "python script.py & until [ -e ready ]; do sleep 0.1; done", cwd=tmp_path)
+    process.communicate()
+    assert time.monotonic() - began < 50
 
 
 def test_a_script_that_fails_in_any_way_leaves_the_server_as_it_was(call: Call, tmp_path: Path) -> None:
@@ -197,16 +209,19 @@ def test_a_script_that_fails_in_any_way_leaves_the_server_as_it_was(call: Call, 
 def test_a_folder_that_takes_no_program_or_socket_is_said_and_nothing_is_forked(tmp_path: Path) -> None:
     write(tmp_path, f"import sys; print({PRELOADED!r} in sys.modules)")
     (long := tmp_path / ("a" * 100)).mkdir()
-    process = start("python", "script.py", cwd=tmp_path, env={**os.environ, "TMPDIR": str(long)})
-    said, _ = process.communicate()
-    assert said.splitlines()[-1] == "False"
-    assert "Scripts are not forked" in said
+    environment = {**os.environ, "TMPDIR": str(long)}
+    process = start("python", "script.py", cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+    said, warned = process.communicate()
+    assert said == "False\n"
+    assert "Scripts are not forked" in warned
     assert process.returncode == 0
     assert [*long.iterdir()] == []
 
 
 def test_a_signal_to_the_server_is_one_to_its_command(tmp_path: Path) -> None:
-    process = start("sh", "-c", "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.1; done")
+    write(tmp_path, "print('ready', flush=True)")
+    command = "trap 'echo told; exit 3' TERM; python script.py; while :; do sleep 0.1; done"
+    process = start("sh", "-c", command, cwd=tmp_path)
     assert process.stdout is not None
     assert process.stdout.readline() == "ready\n"
     process.terminate()
@@ -240,13 +255,32 @@ def test_where_the_server_was_killed_a_script_runs_in_a_python_of_its_own(tmp_pa
 def test_where_the_server_is_killed_under_a_script_its_caller_says_so_although_others_go_on(
     tmp_path: Path,
 ) -> None:
-    write(tmp_path, "import os, signal; os.kill(os.getppid(), signal.SIGKILL)")
-    write(tmp_path, "import time; open('ready', 'w'); time.sleep(5)", "other.py")
-    both = "python other.py > /dev/null 2>&1 & until [ -e ready ]; do sleep 0.1; done; python script.py > said 2>&1; echo $?"
-    process = start("sh", "-c", both, cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)})
+    code = """
+import os, pathlib, signal, time
+pathlib.Path("first").touch()
+while not pathlib.Path("second").exists():
+    time.sleep(0.1)
+os.kill(os.getppid(), signal.SIGKILL)
+"""
+    write(tmp_path, code)
+    write(
+        tmp_path,
+        "import os, time; print(os.getpid(), file=open('second', 'w'), flush=True); time.sleep(60)",
+        "other.py",
+    )
+    both = """
+python script.py > said 2>&1 & first=$!
+until [ -e first ]; do sleep 0.1; done
+python other.py > /dev/null 2>&1 &
+wait $first; echo $?
+python -c 'print("own")' && python second.py
+"""
+    write(tmp_path, "print('second')", "second.py")
     began = time.monotonic()
-    assert process.communicate()[0] == "1\n"
-    assert time.monotonic() - began < 5, "it did not wait for the other one"
+    process = start("sh", "-c", both, cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path)})
+    assert process.communicate()[0] == "1\nown\nsecond\n"
+    assert time.monotonic() - began < 45, "it did not wait for the other one"
+    os.kill(int((tmp_path / "second").read_text()), signal.SIGKILL)
     text = (tmp_path / "said").read_text()
     assert "Error: The process that scripts are forked from was killed" in text
     assert "Traceback" not in text

@@ -30,7 +30,8 @@ def get_python() -> str:
     owner = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
     known = Path(tempfile.gettempdir(), f"caramel-forking-{os.environ.get('PYTEST_XDIST_TESTRUNUID', owner)}")
     with FileLock(f"{known}.lock"):
-        if not known.exists():
+        if not (known.exists() and Path(known.read_text().strip()).exists()):
+            known.unlink(missing_ok=True)
             file = shlex.quote(str(known))
             script = f"command -v python > {file}; tail --pid={owner} -f /dev/null; rm {file} {file}.lock"
             command = [sys.executable, "-c", CODE, "sh", "-c", script]

@@ -39,7 +39,7 @@ def _run_forked(connection: socket.socket, arguments: Sequence[str]) -> None:
     """Run a script in a fork of the server, with what this process has, and end as the script does.
 
     Raises:
-        OSError: the server is ending; nothing was run.
+        OSError: the server is ending, or starts no more processes; nothing was run.
     """
     request = json.dumps(
         {
@@ -51,19 +51,27 @@ def _run_forked(connection: socket.socket, arguments: Sequence[str]) -> None:
             "oom": Path(OOM).read_text() if Path(OOM).exists() else "",
         }
     )
+    held = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, *FORWARDED))  # until the script is known
     socket.send_fds(connection, [b"\0"], [0, 1, 2])
     connection.sendall(f"{request}\n".encode())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it reaches the script too, which decides
     replies = connection.makefile()
     script = _read_number(replies)
+    if not script:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        raise OSError("the server could not start it")
 
     def forward(number: int, _: object) -> None:
         with suppress(ProcessLookupError):  # its exit code is on the way
             os.kill(script, number)
 
+    reached = os.getpgrp() == os.getpgid(
+        script
+    )  # a terminal's interrupt reaches the script too, which decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN if reached else forward)
     for number in FORWARDED:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, forward)
+    signal.pthread_sigmask(signal.SIG_SETMASK, held)
     _end_like_script(_read_number(replies))
 
 

@@ -9,8 +9,9 @@ reads those from their files.
 
 The command runs as usual, with one change: the first ``python`` on its PATH hands a call ``python FILE ARGUMENTS``
 to this process, with its environment, folder and standard files (``fork_client.py``). For all other calls, and if
-this process has ended, it is this process's Python. ``PYTHONPATH`` is the caller's; what else Python reads when it
-starts, such as ``PYTHONHASHSEED``, is that of this process.
+this process has ended, it is this process's Python. A fork has the caller's entries of ``PYTHONPATH`` first. All else
+that Python or a package reads when it starts or is imported is that of this process: ``PYTHONHASHSEED``, the
+locale, ``HF_HOME``, ``OMP_NUM_THREADS``. So are its process group and the limits of its resources.
 """
 
 from __future__ import annotations
@@ -66,10 +67,12 @@ def run_command(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> i
         address = str(folder / "socket")
         _write_python(folder / "python", address)
         if len(os.fsencode(address)) > LONGEST or not os.access(folder / "python", os.X_OK):
+            where = tempfile.gettempdir()
             print(
-                f"Scripts are not forked: no program or socket can be in {tempfile.gettempdir()!r} (TMPDIR)."
+                f"Scripts are not forked: no program or socket can be in {where!r} (TMPDIR).", file=sys.stderr
             )
-            return subprocess.call(command)
+            shutil.rmtree(folder)
+            os.execvp(command[0], [*command])
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(address)
             listener.listen()
@@ -85,7 +88,7 @@ def run_command(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> i
                 process.wait()  # without a server, its scripts run in Pythons of their own
             return process.returncode
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _write_python(path: Path, address: str) -> None:
@@ -96,13 +99,21 @@ def _write_python(path: Path, address: str) -> None:
 
 
 def _serve(listener: socket.socket, modules: Iterable[str], process: subprocess.Popen[bytes]) -> None:
-    """Import the modules one by one, and in between fork for whoever connects, until the process has ended."""
+    """Import the modules one by one, and in between fork for whoever connects, until the process has ended.
+
+    Scripts that it leaves behind are ended.
+    """
     # Without it, packages that ask at import whether there is a GPU would start CUDA, which then fails in a fork.
     os.environ["PYTORCH_NVML_BASED_CUDA_CHECK"] = "1"
     be_quiet()
     collect_seldom()
     remaining, scripts, callers = iter(modules), set[int](), dict[int, socket.socket]()
-    while process.poll() is None:
+    stopped = False
+    while process.poll() is None or scripts:
+        if process.poll() is not None and not stopped:  # it was killed, or has left scripts behind
+            stopped = True
+            for script in scripts:
+                os.kill(script, signal.SIGTERM)
         module = next(remaining, None)
         if module is not None:
             with suppress(Exception):  # a script that imports it says what is wrong
@@ -127,27 +138,28 @@ def _serve(listener: socket.socket, modules: Iterable[str], process: subprocess.
 
 def _start_script(caller: socket.socket, others: Iterable[socket.socket]) -> int:
     """Start the caller's script in a fork, which does not return; return its process id, or 0 if none was started."""
+    descriptors: list[int] = []
+    held = signal.pthread_sigmask(
+        signal.SIG_BLOCK, (signal.SIGINT, *FORWARDED)
+    )  # until the script's own handlers
     try:
-        request, descriptors = _receive(caller)
+        _, descriptors, _, _ = socket.recv_fds(caller, 1, 3)
+        with caller.makefile() as stream:
+            request = json.loads(stream.readline())
         script = os.fork()
+        if not script:
+            for other in (caller, *others):
+                other.close()
+            _run_to_end(request, descriptors)
+        _send(caller, script)
+        return script
     except (OSError, ValueError):  # the caller ended before it had asked, or the machine has no room
-        caller.close()
+        _send(caller, 0, last=True)
         return 0
-    if not script:
-        for other in (caller, *others):
-            other.close()
-        _run_to_end(request, descriptors)
-    for descriptor in descriptors:
-        os.close(descriptor)
-    _send(caller, script)
-    return script
-
-
-def _receive(caller: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    """Return what a caller asks for, and its standard files."""
-    _, descriptors, _, _ = socket.recv_fds(caller, 1, 3)
-    with caller.makefile() as stream:
-        return json.loads(stream.readline()), descriptors
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, held)
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _send(caller: socket.socket, number: int, last: bool = False) -> None:
@@ -165,7 +177,7 @@ def _run_to_end(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         code = _run_script(request, descriptors)
         end_process(code)
     finally:
-        os._exit(code)  # whatever happens, this is not the server
+        os._exit(code & 0xFF)  # whatever happens, this is not the server
 
 
 def _run_script(request: dict[str, Any], descriptors: list[int]) -> int:
@@ -199,7 +211,7 @@ def _run_script(request: dict[str, Any], descriptors: list[int]) -> int:
         exec(compile(script.read_bytes(), script, "exec", dont_inherit=True), vars(main))
     except SystemExit as ended:
         if ended.code is None or isinstance(ended.code, int):
-            return ended.code or 0
+            return (ended.code or 0) & 0xFF  # as the system would
         print(ended.code, file=sys.stderr)
         return 1
     except BaseException as error:  # noqa: BLE001
