@@ -24,6 +24,14 @@ def start(*command: str, **options: object) -> subprocess.Popen[str]:
     return subprocess.Popen(words, text=True, stdout=subprocess.PIPE, **options)  # type: ignore[call-overload, no-any-return]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _interrupts() -> Iterator[None]:
+    """Let interrupts reach what the tests start, also where a shell runs pytest in the background, which ignores them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture(scope="module")
 def forking() -> Iterator[str]:
     """The Python that such a command finds; the command waits until the tests have ended."""
