@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 import pytest
-from commands import CARAMEL, run_command
+from commands import run_command
 
 from caramel import cli
 from caramel.blind.scorer_specs import format_scorers_help
@@ -118,11 +118,7 @@ def test_a_file_whose_name_is_not_ascii_is_read_where_the_locale_is(
     name = "caf\xe9.csv"
     (tmp_path / name).write_text("filename,caption,negative_caption\na.png,a dog,a cat\n", encoding="utf-8")
     words = ("refine", name, "--out", "\xe9", "--folds", "2")
-    environment = {**os.environ, "LC_ALL": "C", **forced}  # which Python reads when it starts: no fork
-    done = subprocess.run(
-        [CARAMEL, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert "Traceback" not in done.stderr
+    done = run_command(tmp_path, *words, environment={"LC_ALL": "C", **forced}, forked=False)
     assert "UTF-8" not in done.stderr
     assert "1 rows" in done.stderr + done.stdout
 

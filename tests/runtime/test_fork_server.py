@@ -237,6 +237,17 @@ def test_a_signal_to_the_server_is_one_to_its_command(tmp_path: Path) -> None:
     assert process.returncode == 3
 
 
+@pytest.mark.parametrize(
+    ("command", "said"), [([], "Say which command"), (["no-such-program"], "no program 'no-such-program'")]
+)
+def test_a_command_that_cannot_be_run_is_said(command: list[str], said: str) -> None:
+    words = [sys.executable, "-m", "caramel.runtime.fork_server", *command]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_the_command_ends_as_it_does_and_nothing_is_left(tmp_path: Path) -> None:
     for code in (0, 4):
         process = start(

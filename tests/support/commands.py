@@ -21,15 +21,18 @@ MLFLOW_FILES = ("mlflow.db", "mlruns", "mlartifacts")
 
 
 def run_command(
-    folder: Path, *arguments: str | Path, environment: Mapping[str, str] = MappingProxyType({})
+    folder: Path,
+    *arguments: str | Path,
+    environment: Mapping[str, str] = MappingProxyType({}),
+    forked: bool = True,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``caramel`` in a folder as a fork of a process that did nothing, without the variables that MLflow set in this one.
 
-    It must not end with a traceback, and must leave nothing of MLflow's outside of the folder's ``mlruns``.
+    ``forked=False``: in a new Python, for what Python reads when it starts. It must not end with a traceback, and must leave nothing of MLflow's outside of the folder's ``mlruns``.
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     done = subprocess.run(
-        [get_python(), CARAMEL, *arguments],
+        [*([get_python()] if forked else []), CARAMEL, *arguments],
         cwd=folder,
         env={**inherited, **environment},
         capture_output=True,

@@ -14,8 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from caramel.runtime.fork_client import FORKING
-from caramel.runtime.fork_server import PRELOADED
+from caramel.runtime.fork_server import PRELOADED, add_python
 
 OF_DVC = ("dvc.cli", "dvc.repo", "dvc_data.index", "dvc_s3", "s3fs", "aiobotocore.session", "dvc_http")
 OF_DVC += tuple(f"dvc.commands.{name}" for name in ("init", "remote", "repro", "data_sync", "status"))
@@ -45,8 +44,7 @@ def get_python() -> str:
 
 def fork_scripts(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment whose ``python`` is that Python."""
-    folder = Path(get_python()).parent
-    return {**environment, "PATH": f"{folder}{os.pathsep}{environment['PATH']}", FORKING: get_python()}
+    return add_python(environment, Path(get_python()))
 
 
 def checked(done: subprocess.CompletedProcess[str]) -> subprocess.CompletedProcess[str]:

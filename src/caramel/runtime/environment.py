@@ -75,11 +75,11 @@ def limit_threads() -> None:
     """
     threads = os.environ.get("OMP_NUM_THREADS", "")
     if FORKING in os.environ and threads.isdecimal():
-        import torch
         from threadpoolctl import threadpool_limits
 
         threadpool_limits(int(threads))
-        torch.set_num_threads(int(threads))  # of its own libraries too, which the other cannot see
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(int(threads))  # of its own libraries too, which the other cannot see
 
 
 def end_process(code: int = 0) -> NoReturn:
@@ -90,11 +90,6 @@ def end_process(code: int = 0) -> NoReturn:
     """
     threading._shutdown()  # type: ignore[attr-defined]  # not in the stubs
     atexit._run_exitfuncs()
-    leave_process(code)
-
-
-def leave_process(code: int = 0) -> NoReturn:
-    """End this process at once, with its output written; the last step of ``end_process``."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

@@ -13,16 +13,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TextIO
 
-FORKING = (
-    "CARAMEL_FORKING_PYTHON"  # the variable with the path of this ``python``, in what the command starts
-)
+FORKING = "CARAMEL_FORKING_PYTHON"  # variable of all that the command starts: the path of this ``python``
 FORK_SERVER = "caramel.runtime.fork_server"  # as ``python -m`` names it
 KILLED = (
     "The process that scripts are forked from was killed, as when memory runs out. The script may still be at work: "
     "wait for it, then run the command again. Finished work is kept."
 )
 FORWARDED = (signal.SIGTERM, signal.SIGHUP)
-HELD = 128  # plus N: the exit code of a shell whose program was ended by signal N
+SIGNALLED = 128  # plus N: the exit code of a shell whose program was ended by signal N
 OOM = "/proc/self/oom_score_adj"  # by which Linux chooses whom to kill when memory runs out; Ray sets it for workers
 
 
@@ -60,17 +58,16 @@ def _run_forked(connection: socket.socket, arguments: Sequence[str]) -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
         raise OSError("the server could not start it")
 
-    def forward(number: int, _: object) -> None:
+    def forward_signal(number: int, _: object) -> None:
         with suppress(ProcessLookupError):  # its exit code is on the way
             os.kill(script, number)
 
-    reached = os.getpgrp() == os.getpgid(
-        script
-    )  # a terminal's interrupt reaches the script too, which decides
-    signal.signal(signal.SIGINT, signal.SIG_IGN if reached else forward)
+    # A terminal's interrupt reaches the script too, which decides.
+    reached = os.getpgrp() == os.getpgid(script)
+    signal.signal(signal.SIGINT, signal.SIG_IGN if reached else forward_signal)
     for number in FORWARDED:
         if signal.getsignal(number) is not signal.SIG_IGN:
-            signal.signal(number, forward)
+            signal.signal(number, forward_signal)
     signal.pthread_sigmask(signal.SIG_SETMASK, held)
     _end_like_script(_read_number(replies))
 

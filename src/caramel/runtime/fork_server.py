@@ -28,7 +28,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -36,7 +36,7 @@ from typing import Any, NoReturn
 
 from caramel.runtime import fork_client
 from caramel.runtime.environment import be_quiet, collect_seldom, end_process
-from caramel.runtime.fork_client import FORKING, FORWARDED, HELD
+from caramel.runtime.fork_client import FORKING, FORWARDED, SIGNALLED
 
 # What stages import, in the order in which the graph needs it. Ray is not among them: it reads, when it is imported,
 # what caramel sets before, such as that it listens on the loopback interface alone.
@@ -76,19 +76,23 @@ def run_command(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> i
         with socket.socket(socket.AF_UNIX) as listener:
             listener.bind(address)
             listener.listen()
-            path = os.pathsep.join([str(folder), os.environ.get("PATH", os.defpath)])
-            environment = {**os.environ, "PATH": path, FORKING: str(folder / "python")}
-            process = subprocess.Popen(command, env=environment)
+            process = subprocess.Popen(command, env=add_python(os.environ, folder / "python"))
             signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command decides what an interrupt means
             for number in FORWARDED:
                 signal.signal(number, lambda number, _: process.send_signal(number))
             try:
-                _serve(listener, modules, process)
+                _serve_scripts(listener, modules, process)
             finally:
                 process.wait()  # without a server, its scripts run in Pythons of their own
             return process.returncode
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def add_python(environment: Mapping[str, str], python: Path) -> dict[str, str]:
+    """Return an environment in which ``python`` is a program, and Ray's workers and second processes are its forks."""
+    path = os.pathsep.join([str(python.parent), environment.get("PATH", os.defpath)])
+    return {**environment, "PATH": path, FORKING: str(python)}
 
 
 def _write_python(path: Path, address: str) -> None:
@@ -98,7 +102,7 @@ def _write_python(path: Path, address: str) -> None:
     path.chmod(0o700)
 
 
-def _serve(listener: socket.socket, modules: Iterable[str], process: subprocess.Popen[bytes]) -> None:
+def _serve_scripts(listener: socket.socket, modules: Iterable[str], process: subprocess.Popen[bytes]) -> None:
     """Import the modules one by one, and in between fork for whoever connects, until the process has ended.
 
     Scripts that it leaves behind are ended.
@@ -133,7 +137,7 @@ def _serve(listener: socket.socket, modules: Iterable[str], process: subprocess.
             if ended:
                 scripts.remove(script)
                 if script in callers:
-                    _send(callers.pop(script), os.waitstatus_to_exitcode(status), last=True)
+                    _send_number(callers.pop(script), os.waitstatus_to_exitcode(status), last=True)
 
 
 def _start_script(caller: socket.socket, others: Iterable[socket.socket]) -> int:
@@ -151,10 +155,10 @@ def _start_script(caller: socket.socket, others: Iterable[socket.socket]) -> int
             for other in (caller, *others):
                 other.close()
             _run_to_end(request, descriptors)
-        _send(caller, script)
+        _send_number(caller, script)
         return script
     except (OSError, ValueError):  # the caller ended before it had asked, or the machine has no room
-        _send(caller, 0, last=True)
+        _send_number(caller, 0, last=True)
         return 0
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, held)
@@ -162,7 +166,7 @@ def _start_script(caller: socket.socket, others: Iterable[socket.socket]) -> int
             os.close(descriptor)
 
 
-def _send(caller: socket.socket, number: int, last: bool = False) -> None:
+def _send_number(caller: socket.socket, number: int, last: bool = False) -> None:
     """Send a process id, or an exit code as the last word."""
     with suppress(OSError):  # the caller has ended
         caller.sendall(f"{number}\n".encode())
@@ -174,14 +178,15 @@ def _run_to_end(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     """Be the process of a script, as ``python FILE ARGUMENTS`` would, to its end."""
     code = 1
     try:
-        code = _run_script(request, descriptors)
+        _take_over(request, descriptors)
+        code = _run_script(request["arguments"])
         end_process(code)
     finally:
         os._exit(code & 0xFF)  # whatever happens, this is not the server
 
 
-def _run_script(request: dict[str, Any], descriptors: list[int]) -> int:
-    """Run a script with what its caller has; return the exit code."""
+def _take_over(request: Mapping[str, Any], descriptors: Sequence[int]) -> None:
+    """Take the caller's standard files, signals, folder and environment."""
     for target, descriptor in enumerate(descriptors):
         os.dup2(descriptor, target)
         os.close(descriptor)
@@ -195,12 +200,15 @@ def _run_script(request: dict[str, Any], descriptors: list[int]) -> int:
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])
+
+
+def _run_script(arguments: list[str]) -> int:
+    """Run a script as the main module; return the exit code."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "caramel"]:
         del sys.modules[name]  # the project's own may have changed since
     random.seed()
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed()
-    arguments = request["arguments"]
     script = Path(arguments[0]).resolve()
     sys.argv, sys.orig_argv, sys.path[0] = arguments, [sys.executable, *arguments], str(script.parent)
     given = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
@@ -216,12 +224,14 @@ def _run_script(request: dict[str, Any], descriptors: list[int]) -> int:
         return 1
     except BaseException as error:  # noqa: BLE001
         sys.excepthook(*sys.exc_info())
-        return HELD + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
+        return SIGNALLED + signal.SIGINT if isinstance(error, KeyboardInterrupt) else 1
     return 0
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 1:
         sys.exit("Say which command is to run: python -m caramel.runtime.fork_server dvc repro")
+    if not shutil.which(sys.argv[1]):
+        sys.exit(f"Error: there is no program {sys.argv[1]!r}. Is the environment active?")
     exit_code = run_command(sys.argv[1:])
-    sys.exit(exit_code if exit_code >= 0 else HELD - exit_code)
+    sys.exit(exit_code if exit_code >= 0 else SIGNALLED - exit_code)

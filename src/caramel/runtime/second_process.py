@@ -21,7 +21,7 @@ from caramel.runtime.fork_client import FORKING
 
 P = ParamSpec("P")
 T = TypeVar("T")
-SCRIPT = "from caramel.runtime.second_process import answer; answer()\n"
+SCRIPT = "from caramel.runtime.second_process import answer_call; answer_call()\n"
 
 
 @contextmanager
@@ -47,13 +47,13 @@ def run_beside(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Itera
             with suppress(BrokenPipeError):  # whoever waits for the result learns it
                 connection.send(sys.path)
                 connection.send((work, args, kwargs))
-            yield lambda: _wait(connection)
+            yield lambda: _wait_for_result(connection)
         finally:
             connection.close()  # the process may wait for somebody to read its result
             process.wait()
 
 
-def answer() -> None:
+def answer_call() -> None:
     """Do what standard input, a socket, asks for, and answer with the result or the error; end this process."""
     be_quiet()
     collect_seldom()
@@ -74,7 +74,7 @@ def answer() -> None:
     end_process()
 
 
-def _wait(connection: Connection) -> Any:
+def _wait_for_result(connection: Connection) -> Any:
     try:
         result, raised = connection.recv()
     except (EOFError, ConnectionError):

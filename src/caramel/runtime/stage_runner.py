@@ -222,9 +222,11 @@ def _list_members(process: psutil.Process) -> list[psutil.Process]:
     """
     import psutil
 
-    root = process
+    members: list[psutil.Process]
     with suppress(psutil.NoSuchProcess):
         parent = process.parent() if FORKING in os.environ else None
         if parent and FORK_SERVER in parent.cmdline():
-            root = parent
-    return [*([process] if root is process else []), *root.children(recursive=True)]
+            members = parent.children(recursive=True)
+            return members
+    members = [process, *process.children(recursive=True)]
+    return members

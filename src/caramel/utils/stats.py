@@ -64,11 +64,11 @@ def compute_cluster_totals(values: Floats, clusters: Ints) -> ClusterTotals:
     """Return sums and counts of the values of each cluster, (n, m), (n,) -> (k, m); NaN is left out."""
     scored = ~np.isnan(values)
     return ClusterTotals(
-        sum_clusters(np.where(scored, values, 0.0), clusters), sum_clusters(scored, clusters)
+        _sum_clusters(np.where(scored, values, 0.0), clusters), _sum_clusters(scored, clusters)
     )
 
 
-def sum_clusters(values: Floats | Bools, clusters: Ints) -> Floats:
+def _sum_clusters(values: Floats | Bools, clusters: Ints) -> Floats:
     """Return the sum of the rows of each cluster, (n, m), (n,) -> (k, m)."""
     shape = (int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1])
     cells = clusters[:, None] * shape[1] + np.arange(shape[1])

@@ -31,11 +31,11 @@ from caramel.utils.stats import (
     FLIPS,
     LEVEL,
     bootstrap_means,
+    compute_cluster_totals,
     compute_means,
     count_clusters,
     sign_flip_p_value,
     standard_errors,
-    sum_clusters,
 )
 
 ALPHA = 1 - LEVEL
@@ -102,9 +102,8 @@ def compare_hits(
 
 def compute_contributions(columns: Floats, clusters: npt.NDArray[np.int64]) -> Floats:
     """Return each image's contribution to the mean of each column, (k, m); the sum over images is the mean."""
-    scored = ~np.isnan(columns)
-    totals = sum_clusters(np.where(scored, columns, 0.0), clusters)
-    shares: Floats = totals / np.maximum(scored.sum(axis=0), 1)
+    sums, sizes = compute_cluster_totals(columns, clusters)
+    shares: Floats = sums / np.maximum(sizes.sum(axis=0), 1)
     return shares
 
 

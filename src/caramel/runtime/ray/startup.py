@@ -176,9 +176,9 @@ def _build_runtime_env() -> dict[str, str]:
 
     Ray quotes all words of its command except the Python path.
     """
-    if FORKING in os.environ:
-        return {"py_executable": shlex.quote(os.environ[FORKING])}
-    return {} if has_plain_python() else {"py_executable": shlex.quote(sys.executable)}
+    if FORKING not in os.environ and has_plain_python():
+        return {}
+    return {"py_executable": shlex.quote(os.environ.get(FORKING, sys.executable))}
 
 
 def _has_raylet() -> bool:
