@@ -14,6 +14,7 @@ from graph import WHOLE, missing_params
 from caramel.config.fields import Section
 from caramel.config.schema import Config
 from caramel.errors import ConfigError
+from caramel.runtime import code_manifest
 from caramel.runtime.code_deps import CARAMEL, find_dependencies
 from caramel.runtime.code_manifest import (
     data_beside,
@@ -231,3 +232,12 @@ def test_a_key_that_a_script_reads_and_its_stage_does_not_name_is_missed(
     script.write_text(f"def make(config: Config) -> None:\n    {body}\n", encoding="utf-8")
     sections = {"run": ["executor", "device", "precision"], "make": ["size", "seed"], "profile": []}
     assert missing_params(script, params, sections, exempt=EXEMPT) == missing
+
+
+def test_a_broken_graph_is_one_message_where_the_lists_of_code_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dvc.yaml").write_text("stages: [")
+    with pytest.raises(SystemExit, match=r"Error: dvc\.yaml is not valid YAML"):
+        code_manifest.main()

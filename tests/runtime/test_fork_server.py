@@ -109,6 +109,13 @@ def test_a_script_ends_as_it_would_in_a_python_of_its_own(
     assert done.stderr.endswith(said)
 
 
+def test_a_script_that_does_not_exist_is_said_as_python_says_it(call: Call) -> None:
+    done = call("no_such_file.py")
+    assert done.returncode == 2
+    assert "can't open file" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_an_interrupted_script_has_the_exit_code_that_a_shell_gives_it(call: Call, tmp_path: Path) -> None:
     write(tmp_path, "raise KeyboardInterrupt")
     done = call("script.py")

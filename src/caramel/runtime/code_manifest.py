@@ -18,7 +18,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from caramel.errors import ConfigError, DataError, format_items
+from caramel.errors import (
+    CaramelError,
+    ConfigError,
+    DataError,
+    escape_unprintable,
+    format_items,
+    redact_secrets,
+)
 from caramel.io.files import compute_file_hash, write_text
 from caramel.io.regular_files import read_plain_text
 from caramel.io.safe_yaml import read_yaml
@@ -265,8 +272,12 @@ def require_plugins_listed(
 
 
 def main() -> None:
-    """Write the outdated files of ``code/`` in this repository."""
-    print(f"{CODE}/: {', '.join(write_manifests(Path())) or 'nothing'} changed.", file=sys.stderr)
+    """Write the outdated files of ``code/`` in this repository; exit with 1 and a message if the graph is broken."""
+    try:
+        changed = write_manifests(Path())
+    except CaramelError as error:
+        sys.exit(escape_unprintable(redact_secrets(f"\nError: {error}")))
+    print(f"{CODE}/: {', '.join(changed) or 'nothing'} changed.", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ OOM = "/proc/self/oom_score_adj"  # by which Linux chooses whom to kill when mem
 
 def main(address: str, python: str, *arguments: str) -> None:
     """Do what Python does with these arguments; a script becomes a fork, all else runs in a Python of its own."""
-    if arguments and not arguments[0].startswith("-"):
+    if arguments and Path(arguments[0]).is_file():
         with socket.socket(socket.AF_UNIX) as connection, suppress(OSError):  # there is no server
             connection.connect(address)
             _run_forked(connection, arguments)
