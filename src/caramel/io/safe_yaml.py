@@ -6,6 +6,8 @@ dates, sets and bytes. A params file or a lock file needs none of it.
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,12 @@ def parse_yaml(text: str, where: str) -> Any:
     Raises:
         ConfigError: the text is not YAML, is not plain data, is too large or too deep, or contains itself.
     """
+    return copy.deepcopy(_parse_once(text, where))
+
+
+@functools.lru_cache(16)
+def _parse_once(text: str, where: str) -> Any:
+    """Return the value of a document. A process reads ``dvc.yaml`` and ``params.yaml`` several times, 0.06 s each."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
