@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import pickle
 import shutil
@@ -65,6 +66,7 @@ def test_threads_read_what_one_reads_with_few_shards_open(
     monkeypatch.setattr(image_store, "MOST_OPEN", 3)
     values = noise(300)
     pictures = opened(tmp_path, values)
+    gc.collect()  # or it closes files of earlier tests meanwhile
     before = files_open()
     order = [f"i{n * 7 % 300}" for n in range(3000)]
     with ThreadPoolExecutor(8) as pool:
