@@ -17,7 +17,8 @@ import click
 import numpy as np
 import pandas as pd
 
-from caramel.blind.scores import compute_blind_accuracy, score_pairs
+from caramel.blind.blind_accuracy import compute_blind_accuracy
+from caramel.blind.scores import score_pairs
 from caramel.runtime.environment import be_quiet
 from caramel.sources.sugarcrepe_files import read_captions
 from caramel.utils.hashing import assign_folds, compute_stable_keys

@@ -7,7 +7,8 @@ from pathlib import Path
 import pandas as pd
 
 from caramel.config.schema import Config
-from caramel.gates import gates, suites
+from caramel.gates import gates
+from caramel.gates.suite_summaries import write_summaries
 from caramel.io.image_store import ImageStore
 from caramel.io.readers import read_json
 from caramel.runtime.stage_runner import run_stage
@@ -42,7 +43,7 @@ def validate_benchmark(config: Config) -> None:
         folder=Path("expectations"),
         docs_folder=Path("work/data_docs"),
     )
-    suites.write_summaries(summaries, Path(SUMMARY))
+    write_summaries(summaries, Path(SUMMARY))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from caramel.blind.scores import read_by_scorer
 from caramel.config.schema import Config
-from caramel.gates import gates, suites
+from caramel.gates import gates
+from caramel.gates.suite_summaries import write_summaries
 from caramel.refine.adversarial import select_unbalanced
 from caramel.runtime.stage_runner import run_stage
 from caramel.schemas.io import read_table
@@ -42,7 +43,7 @@ def validate_captions(config: Config) -> None:
         folder=Path("expectations"),
         docs_folder=Path("work/data_docs"),
     )
-    suites.write_summaries(summaries, SUMMARY)
+    write_summaries(summaries, SUMMARY)
 
 
 if __name__ == "__main__":

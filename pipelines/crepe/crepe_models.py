@@ -10,7 +10,8 @@ from caramel.crepe.systematicity import get_frequency_path
 from caramel.evaluation.benchmark_source import locate_benchmark
 from caramel.evaluation.evaluate import run_evaluation
 from caramel.evaluation.external.run_files import write_run
-from caramel.gates.suites import validate_table, write_summaries
+from caramel.gates.suite_summaries import write_summaries
+from caramel.gates.suites import validate_table
 from caramel.interfaces.settings import Compute, Execution
 from caramel.io.files import write_json
 from caramel.runtime.stage_runner import run_stage, skip_stage

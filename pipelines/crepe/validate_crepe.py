@@ -4,7 +4,7 @@ from pathlib import Path
 
 from caramel.config.schema import Config
 from caramel.gates.crepe_sets import validate_crepe_sets
-from caramel.gates.suites import write_summaries
+from caramel.gates.suite_summaries import write_summaries
 from caramel.runtime.stage_runner import run_stage
 
 SETS = {"systematicity": Path("data/crepe_systematicity"), "productivity": Path("data/crepe_productivity")}

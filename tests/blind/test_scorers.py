@@ -7,58 +7,26 @@ import numpy as np
 import pandas as pd
 import pytest
 from blind_scores import score_columns
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import t
+from random_rows import make_random_rows
 
+from caramel.blind.blind_accuracy import compute_blind_accuracy
 from caramel.blind.scorer_specs import list_scorers
 from caramel.blind.scorers import compute_percentile_ranks
-from caramel.blind.scores import compute_blind_accuracy, score_pairs
-from caramel.blind.text.attack_results import compute_attack_metrics
+from caramel.blind.scores import score_pairs
 from caramel.errors import BackendError, DataError
-from caramel.gates.blind_expectation import compute_accuracies
 from caramel.interfaces.scorer import create_model_free_spec
 from caramel.refine.rows import compute_row_gaps
 from caramel.registry import SCORERS
-from caramel.schemas.columns import SUBTYPES
 from caramel.schemas.contracts import check_table
 from caramel.schemas.scores import SCORES
 from caramel.utils.hashing import assign_folds, compute_stable_keys
 from caramel.utils.resampling import CrossValidation
-from caramel.utils.stats import share_interval, wilson_interval
 from caramel.utils.text import extract_words
 
 ALL = tuple(found.name for found in list_scorers() if found.missing is None and not found.sees_both)
 DATA = os.environ.get("CARAMEL_DATA")
-NOUNS, VERBS = ["cat", "dog", "car", "bus", "cup", "hat"], ["sees", "likes", "has", "finds"]
-
-
-def frames(rows: int, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return pairs (two per image) and one negative each, of three types, at random."""
-    rng = np.random.default_rng(seed)
-
-    def text() -> str:
-        return f"A {rng.choice(NOUNS)} {rng.choice(VERBS)} the {rng.choice(NOUNS)} {rng.integers(99)}."
-
-    names = [f"p{i}" for i in range(rows)]
-    pairs = pd.DataFrame(
-        {
-            "pair_id": names,
-            "image_id": [f"i{i // 2}" for i in range(rows)],
-            "caption": [text() for _ in names],
-        }
-    )
-    subtypes = [SUBTYPES[i % 7] for i in range(rows)]
-    negatives = pd.DataFrame(
-        {
-            "negative_id": [f"{n}:{s}" for n, s in zip(names, subtypes, strict=True)],
-            "pair_id": names,
-            "type": [s.split("_")[0] for s in subtypes],
-            "subtype": subtypes,
-            "negative_caption": [text() for _ in names],
-        }
-    )
-    return pairs, negatives
 
 
 def images(rows: int) -> list[str]:
@@ -74,7 +42,7 @@ def test_a_scorer_ties_on_equal_texts(name):
 
 @pytest.mark.parametrize("name", [found.name for found in list_scorers() if found.missing is None])
 def test_what_is_learned_elsewhere_knows_nothing_of_the_labels_that_it_judges(name):
-    pairs, negatives = frames(60)
+    pairs, negatives = make_random_rows(60)
     sides, train_only = (
         [pairs["caption"].tolist(), negatives["negative_caption"].tolist()],
         np.arange(60) < 40,
@@ -121,7 +89,7 @@ def test_words_only_ignores_case_space_and_punctuation():
 
 
 def test_every_scorer_gives_a_score_in_range_for_every_negative():
-    pairs, negatives = frames(140)
+    pairs, negatives = make_random_rows(140)
     scores = score_pairs(pairs, negatives, scorers=ALL, folds=5, seed=3)
     check_table(SCORES, scores, "test")
     assert len(scores) == 140 * len(ALL)
@@ -131,7 +99,7 @@ def test_every_scorer_gives_a_score_in_range_for_every_negative():
 
 
 def test_scores_do_not_depend_on_the_order_of_rows():
-    pairs, negatives = frames(140)
+    pairs, negatives = make_random_rows(140)
     mixed = negatives.sample(frac=1, random_state=1), pairs.sample(frac=1, random_state=2)
     first = score_pairs(pairs, negatives, scorers=ALL, folds=5, seed=3)
     second = score_pairs(mixed[1], mixed[0], scorers=ALL, folds=5, seed=3)
@@ -141,78 +109,24 @@ def test_scores_do_not_depend_on_the_order_of_rows():
 
 @pytest.mark.parametrize("rows", [0, 1, 2, 3])
 def test_too_few_rows_to_learn_from_are_scored_all_the_same(rows):
-    pairs, negatives = frames(rows)
+    pairs, negatives = make_random_rows(rows)
     scores = score_pairs(pairs, negatives, scorers=ALL, folds=5, seed=3)
     assert len(scores) == rows * len(ALL)
 
 
 def test_an_unknown_scorer_names_the_choices():
     with pytest.raises(BackendError, match=r"'ngran'.*'ngram'"):
-        score_pairs(*frames(5), scorers=["ngran"], folds=2, seed=3)
+        score_pairs(*make_random_rows(5), scorers=["ngran"], folds=2, seed=3)
 
 
 def test_a_negative_without_its_pair_is_an_error():
-    pairs, negatives = frames(5)
+    pairs, negatives = make_random_rows(5)
     with pytest.raises(DataError, match="'p4:swap_att'"):
         score_pairs(pairs[:4], negatives, scorers=["length"], folds=2, seed=3)
 
 
-def test_blind_accuracy_counts_ties_half_and_averages_subtypes():
-    pairs, negatives = frames(14)
-    negatives = negatives.assign(subtype=["swap_obj"] * 12 + ["swap_att"] * 2, type="swap")
-    positive = np.array([0.9] * 6 + [0.5] * 4 + [0.1] * 2 + [0.9] * 2)
-    scores = pd.DataFrame(
-        {
-            "negative_id": negatives["negative_id"],
-            "scorer": "m",
-            "positive_score": positive,
-            "negative_score": 0.5,
-        }
-    )
-    found = compute_blind_accuracy(scores, negatives, pairs=pairs, folds=5)["m"]
-    assert list(found) == ["all", "macro", "swap", "swap_obj", "swap_att"]
-    assert found["swap_obj"] | {"ci_low": 0, "ci_high": 1} == {
-        **{"accuracy": round(8 / 12, 6), "strict": 0.5, "n": 12, "ties": 4},
-        **{"ci_low": 0, "ci_high": 1},
-    }
-    assert found["all"]["accuracy"] == round(10 / 14, 6)
-    assert found["macro"]["accuracy"] == round((8 / 12 + 1) / 2, 6)
-    for one in found.values():
-        assert 0 <= one["ci_low"] <= one["accuracy"] <= one["ci_high"] <= 1
-
-
-@settings(deadline=None)
-@given(st.lists(st.booleans(), min_size=2, max_size=60))
-def test_the_interval_is_wilsons_where_rows_are_independent(hits):
-    values, zeros = np.array(hits, dtype=float), np.zeros(len(hits), dtype=np.int64)
-    share, low, high = share_interval(values, zeros, np.arange(len(hits)), factor=1)
-    assert share == pytest.approx(values.mean())
-    expected = wilson_interval(share, len(hits))
-    if 0 < share < 1:  # the variance is estimated, where there is any
-        expected = wilson_interval(share, len(hits) - 1, t.ppf(0.975, len(hits) - 1))
-    assert (low, high) == pytest.approx(expected, abs=1e-9)
-
-
-@pytest.mark.parametrize("images", [2, 3, 10])
-def test_few_images_that_happen_to_agree_show_nothing(images):
-    """Hits of an image depend on each other: its rows share a probability, which is drawn."""
-    rng = np.random.default_rng(0)
-    image, zeros = np.arange(images).repeat(100), np.zeros(images * 100, dtype=np.int64)
-    held = []
-    for _ in range(1500):
-        hits = rng.random(image.size) < np.clip(rng.normal(0.5, 0.15, images), 0, 1)[image]
-        _, low, high = share_interval(hits.astype(float), zeros, image, factor=1)
-        held.append(low <= 0.5 <= high)
-    assert np.mean(held) == pytest.approx(0.95, abs=0.03)
-
-
-def test_of_one_image_nothing_is_known_of_the_spread():
-    ones = np.zeros(9, dtype=np.int64)
-    assert share_interval(np.eye(9)[0], ones, ones, factor=1) == (pytest.approx(1 / 9), 0, 1)
-
-
 def test_scores_of_who_learned_from_other_rows_are_those_of_the_scorer_type_by_type():
-    pairs, negatives = frames(60)
+    pairs, negatives = make_random_rows(60)
     train_only = negatives.iloc[1::2].query("type != 'add'")  # which is then learned from all others
     judged = negatives.iloc[::2]
     found = score_pairs(pairs, judged, scorers=["probe", "length"], folds=3, seed=1, train_only=train_only)
@@ -234,42 +148,6 @@ def test_scores_of_who_learned_from_other_rows_are_those_of_the_scorer_type_by_t
             assert one["positive_score"].item() == pytest.approx(expected[name], abs=1e-6)
 
 
-def test_the_interval_is_wider_where_rows_of_an_image_agree():
-    values, zeros = np.tile([0.0, 1.0], 50).repeat(4), np.zeros(400, dtype=np.int64)
-    _, low, high = share_interval(values, zeros, np.arange(400), factor=1)
-    _, wide_low, wide_high = share_interval(values, zeros, np.arange(400) // 4, factor=1)
-    assert wide_low < low < 0.5 < high < wide_high
-
-
-@pytest.mark.parametrize("folds", [2, 5, 20])
-def test_the_interval_is_one_and_the_same_in_file_gate_and_audit_for_any_number_of_folds(folds):
-    pairs, negatives = frames(120)
-    scores = score_pairs(pairs, negatives, scorers=["ngram"], folds=folds, seed=3)
-    rows = negatives.merge(pairs, on="pair_id").merge(scores, on="negative_id")
-    gaps = (rows["positive_score"] - rows["negative_score"]).to_numpy()
-    image = np.unique(rows["image_id"], return_inverse=True)[1]
-    file = compute_blind_accuracy(scores, negatives, pairs=pairs, folds=folds)["ngram"]["all"]
-    audit = compute_attack_metrics(rows, {"ngram": gaps}, image, folds=folds, seed=0)["ngram"]["overall"]
-    gate = compute_accuracies(
-        rows.assign(ngram_gap=gaps),
-        column_caption="caption",
-        column_negative="negative_caption",
-        column_group="image_id",
-        column_type=None,
-        scorers=["ngram"],
-        folds=folds,
-        seed=0,
-    )[0]
-    hits, zeros = (gaps > 0) + 0.5 * (gaps == 0), np.zeros(len(rows), dtype=np.int64)
-    _, low, high = share_interval(hits, zeros, image, factor=1 + folds / (folds - 1))
-    for found in (
-        (file["ci_low"], file["ci_high"]),
-        (audit["ci_low"], audit["ci_high"]),
-        (gate.low, gate.high),
-    ):
-        assert found == pytest.approx((low, high), abs=1e-6)
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -289,7 +167,7 @@ def test_a_scorer_of_ones_own_that_gives_no_score_is_named_with_text_and_value(g
     module.MINE = create_model_free_spec("mine", "of a test", score)
     monkeypatch.setitem(sys.modules, "mine", module)
     monkeypatch.setitem(SCORERS.targets, "mine", "mine:MINE")
-    pairs, negatives = frames(3)
+    pairs, negatives = make_random_rows(3)
     negatives = negatives.assign(type="swap", negative_caption=["a", "a b", "c"])
     with pytest.raises(BackendError, match=said):
         score_pairs(pairs, negatives, scorers=["mine"], folds=2, seed=3)

@@ -11,7 +11,8 @@ import pytest
 
 from caramel.errors import GateError
 from caramel.gates.split_leakage import list_text_uses, parse_meaning
-from caramel.gates.suites import ExpectationResult, validate_table
+from caramel.gates.suite_summaries import ExpectationResult
+from caramel.gates.suites import validate_table
 from caramel.sources.world.grammar import PATTERNS, Reading, get_pattern_key, parse_caption, realise_caption
 from caramel.sources.world.scenes import sample_meaning, sample_scene
 from caramel.utils.text import extract_words

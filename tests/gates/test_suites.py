@@ -18,9 +18,8 @@ from stored_images import indexed, stored
 
 from caramel.errors import DataError, GateError
 from caramel.gates import gates
-from caramel.gates.contract_expectations import derive_expectations
-from caramel.gates.suites import SuiteSummary, read_suite, validate_table, write_summaries
-from caramel.schemas.catalogue import TABLES
+from caramel.gates.suite_summaries import SuiteSummary, write_summaries
+from caramel.gates.suites import validate_table
 from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.schemas.instances import INSTANCES
 from caramel.schemas.io import build_frame, write_table
@@ -579,16 +578,6 @@ def test_a_suite_that_cannot_be_loaded_whole_is_an_error(
     assert said in str(stopped.value)
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"name": "s", "table": "t", "key": [], "expectations": []}'])
-def test_a_broken_suite_file_is_an_error(text: str, tmp_path: Path) -> None:
-    path = tmp_path / "s.json"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=r"s\.json"):
-        read_suite(path)
-    with pytest.raises(DataError, match="missing"):
-        read_suite(tmp_path / "none.json")
-
-
 def test_an_expectation_that_cannot_be_evaluated_fails_the_gate(tmp_path: Path) -> None:
     path = suite_file(tmp_path, {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "none"}})
     with pytest.raises(GateError, match=r'could not be evaluated.*"none" in BatchData does not exist'):
@@ -601,31 +590,6 @@ def test_a_warning_is_recorded_and_does_not_stop(tmp_path: Path) -> None:
     assert [(f.success, f.failing_rows, f.examples) for f in summary.findings] == [
         (False, 2, ("id='a'", "id='a'"))
     ]
-
-
-def test_the_suites_keep_the_contracts_closed_sets_and_keys() -> None:
-    for path in sorted(SUITES.glob("*.json")):
-        suite = read_suite(path)
-        assert suite["name"] == path.stem
-        contract = TABLES.get(suite["table"])
-        if contract is not None and suite["table"] != "training":  # its suite looks at each negative
-            assert tuple(suite["key"]) == contract.key
-        assert all(part["meta"]["notes"] for part in suite["expectations"])
-
-
-def test_what_follows_from_a_contract_is_in_the_suite_and_not_in_its_file() -> None:
-    with_contract = set()
-    for path in sorted(SUITES.glob("*.json")):
-        suite, own = read_suite(path), json.loads(path.read_text(encoding="utf-8"))["expectations"]
-        if suite["table"] not in TABLES:
-            assert suite["expectations"] == own
-            continue
-        with_contract.add(suite["name"])
-        derived = derive_expectations(TABLES[suite["table"]], suite["key"])
-        assert suite["expectations"] == [*derived, *own]
-        checked = [(part["type"], part["kwargs"]) for part in suite["expectations"]]
-        assert all(checked.count(one) == 1 for one in checked), "nothing stands twice"
-    assert with_contract == {"pairs", "negatives", "paraphrases", "instances", "training", "images"}
 
 
 AGREEMENT = {"task": "choose", "krippendorff_alpha": 0.6, "ci_low": 0.5, "ci_high": 0.7, "pairable": 100}

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 from stored_images import Taken
 
-from caramel.blind.scores import compute_blind_accuracy, score_pairs
+from caramel.blind.blind_accuracy import compute_blind_accuracy
+from caramel.blind.scores import score_pairs
 from caramel.errors import ConfigError, DataError
 from caramel.refine import adversarial as refinement
 from caramel.refine.adversarial import compute_score_gaps, find_faults, refine_tables, select_unbalanced

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from caramel.blind.scores import SCORED, Accuracies, compute_blind_accuracy, score_pairs
+from caramel.blind.blind_accuracy import Accuracies, compute_blind_accuracy
+from caramel.blind.scores import SCORED, score_pairs
 from caramel.schemas.stored import ColumnSource
 from caramel.utils.hashing import compute_stable_keys
 

@@ -11,7 +11,8 @@ import pandas as pd
 from caramel.benchmarks.crepe_files import read_regions
 from caramel.crepe import productivity, systematicity
 from caramel.errors import DataError
-from caramel.gates.suites import SuiteSummary, validate_table
+from caramel.gates.suite_summaries import SuiteSummary
+from caramel.gates.suites import validate_table
 
 COLUMNS = (
     "example_id", "type", "image_id", "width", "height", "caption", "negative", "n_negatives", "n_wanted", "n_examples"

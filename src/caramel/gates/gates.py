@@ -25,7 +25,8 @@ from caramel.gates.benchmark_tables import (
 from caramel.gates.caption_tables import RowsWithCaptions, add_score_gaps, build_judged_captions
 from caramel.gates.near_duplicate_images import find_near_duplicates
 from caramel.gates.split_leakage import list_text_uses
-from caramel.gates.suites import SuiteSummary, release_memory, validate_table
+from caramel.gates.suite_summaries import SuiteSummary
+from caramel.gates.suites import release_memory, validate_table
 from caramel.io.image_store import ImageStore
 from caramel.schemas.io import build_frame
 from caramel.schemas.stored import ColumnSource

@@ -16,7 +16,8 @@ import numpy.typing as npt
 import pandas as pd
 import pyarrow as pa
 
-from caramel.blind.scores import find_pairs, score_by_scorer
+from caramel.blind.scored_rows import find_pairs
+from caramel.blind.scores import score_by_scorer
 from caramel.errors import ConfigError, DataError
 from caramel.refine.mirrored_grid import UNIT, select_balanced
 from caramel.sources.captions.formatting import format_caption

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from caramel.blind.scores import SCORED, find_pairs
+from caramel.blind.scored_rows import find_pairs
+from caramel.blind.scores import SCORED
 from caramel.interfaces.settings import Executor
 from caramel.refine.adversarial import Reasons
 from caramel.refine.selection import compute_cosines, find_reasons, score_rows

@@ -62,18 +62,14 @@ def compute_means(values: Floats) -> Floats:
 
 def compute_cluster_totals(values: Floats, clusters: Ints) -> ClusterTotals:
     """Return sums and counts of the values of each cluster, (n, m), (n,) -> (k, m); NaN is left out."""
-    scored = ~np.isnan(values)
-    return ClusterTotals(
-        _sum_clusters(np.where(scored, values, 0.0), clusters), _sum_clusters(scored, clusters)
-    )
-
-
-def _sum_clusters(values: Floats | Bools, clusters: Ints) -> Floats:
-    """Return the sum of the rows of each cluster, (n, m), (n,) -> (k, m)."""
     shape = (int(clusters.max()) + 1 if len(clusters) else 0, values.shape[1])
-    cells = clusters[:, None] * shape[1] + np.arange(shape[1])
-    sums = np.asarray(np.bincount(cells.ravel(), values.ravel(), shape[0] * shape[1]), float)
-    return sums.reshape(shape)
+    cells = (clusters[:, None] * shape[1] + np.arange(shape[1])).ravel()
+
+    def sum_rows(rows: Floats | Bools) -> Floats:
+        return np.asarray(np.bincount(cells, rows.ravel(), shape[0] * shape[1]), float).reshape(shape)
+
+    scored = ~np.isnan(values)
+    return ClusterTotals(sum_rows(np.where(scored, values, 0.0)), sum_rows(scored))
 
 
 def bootstrap_means(values: Floats, clusters: Ints, *, resamples: int, seed: int) -> Floats:

@@ -14,8 +14,9 @@ from blind_scores import score_columns
 from caramel.benchmarks.metrics import compute_outcomes
 from caramel.benchmarks.readers.sugarcrepe import read_sugarcrepe
 from caramel.benchmarks.tasks import build_comparisons
+from caramel.blind.blind_accuracy import compute_blind_accuracy
 from caramel.blind.scorer_specs import list_scorers
-from caramel.blind.scores import compute_blind_accuracy, score_pairs
+from caramel.blind.scores import score_pairs
 from caramel.blind.text.attack import load_attacker
 from caramel.blind.text.model_adapter import load_blind
 from caramel.evaluation.scores import blind_columns as blind

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from caramel.blind.blind_accuracy import order_names
 from caramel.blind.scorers import DECIMALS
-from caramel.blind.scores import order_names
 from caramel.schemas.columns import SUBTYPES, TYPES
 from caramel.utils.arrays import Floats, Ints
 from caramel.utils.stats import above_chance_p_value, share_interval, variance_factor
