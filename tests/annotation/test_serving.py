@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
+import socket
 import ssl
 import subprocess
 from pathlib import Path
@@ -36,6 +38,27 @@ def test_origins_are_written_as_browsers_write_them() -> None:
             "http://127.0.0.1:5080",
             "http://localhost:5080",
         ]
+
+
+def test_a_reply_leaves_at_once_on_a_connection_that_is_kept() -> None:
+    """With Nagle's algorithm its second part would wait for the client's delayed acknowledgement of the first, for 40 ms."""
+
+    async def read_option() -> int:
+        found = asyncio.get_running_loop().create_future()
+
+        def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted = writer.get_extra_info("socket")
+            found.set_result(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listener = open_socket("127.0.0.1", 0)
+        async with await asyncio.start_server(serve, sock=listener):
+            _, writer = await asyncio.open_connection(*listener.getsockname())
+            option: int = await found
+            writer.close()
+        return option
+
+    assert asyncio.run(read_option())
 
 
 def test_a_wildcard_address_is_refused_because_no_host_could_be_checked() -> None:

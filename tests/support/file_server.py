@@ -30,6 +30,7 @@ class Source:
 def serve(source: Source) -> Iterator[Source]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # or a kept connection's replies wait for 40 ms
 
         def do_GET(self) -> None:
             wanted = self.headers.get("Range")

@@ -56,6 +56,7 @@ def recording(**answers: object) -> Iterator[Recorder]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # or a kept connection's replies wait for 40 ms
 
         def do_GET(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
