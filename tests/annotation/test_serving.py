@@ -44,17 +44,17 @@ def test_a_reply_leaves_at_once_on_a_connection_that_is_kept() -> None:
     """With Nagle's algorithm its second part would wait for the client's delayed acknowledgement of the first, for 40 ms."""
 
     async def read_option() -> int:
-        found = asyncio.get_running_loop().create_future()
+        nodelay = asyncio.get_running_loop().create_future()
 
         def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             accepted = writer.get_extra_info("socket")
-            found.set_result(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            nodelay.set_result(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
             writer.close()
 
         listener = open_socket("127.0.0.1", 0)
         async with await asyncio.start_server(serve, sock=listener):
             _, writer = await asyncio.open_connection(*listener.getsockname())
-            option: int = await found
+            option: int = await asyncio.wait_for(nodelay, 10)
             writer.close()
         return option
 

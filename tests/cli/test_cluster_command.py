@@ -16,15 +16,15 @@ Run = Callable[..., str]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Return a function that returns what a command says that has to fail.
 
-    ``apart=True``: in a process of its own, in which Ray has not started.
+    ``new_process=True``: in a process of its own, in which Ray has not started.
     """
     for name in [name for name in os.environ if name.startswith("RAY_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("RAY_AUTH_TOKEN", "0" * 64)
 
-    def call(*arguments: str, apart: bool = False) -> str:
-        done = (run_command if apart else call_command)(tmp_path, *arguments)
+    def call(*arguments: str, new_process: bool = False) -> str:
+        done = (run_command if new_process else call_command)(tmp_path, *arguments)
         said = done.stdout + done.stderr
         assert done.returncode in (1, 2), said
         assert "Traceback" not in said
@@ -58,5 +58,7 @@ def test_the_doctor_names_an_address_that_cannot_be_reached(
     run: Run, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
-    said = run("doctor", "--cluster", apart=True)  # other tests of this one may have a cluster
+    said = run(
+        "doctor", "--cluster", new_process=True
+    )  # earlier tests in this one may have started a cluster
     assert f"RAY_ADDRESS={address!r} cannot be joined: " in said

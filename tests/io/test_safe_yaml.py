@@ -34,6 +34,18 @@ def test_plain_data_of_every_kind_is_read(tmp_path: Path) -> None:
     assert read_yaml(path, "") == {"a": 1}, "a byte order mark is no part of the text"
 
 
+def test_a_changed_value_is_not_that_of_the_next_reader() -> None:
+    text = "a: {b: [1]}"
+    parse_yaml(text, "params.yaml")["a"]["b"].append(2)
+    assert parse_yaml(text, "params.yaml") == {"a": {"b": [1]}}
+
+
+def test_an_error_names_the_file_that_was_read_each_time() -> None:
+    for where in ("params.yaml", "dvc.yaml", "params.yaml"):
+        with pytest.raises(ConfigError, match=where):
+            parse_yaml("a: [", where)
+
+
 @pytest.mark.parametrize("text", [BOMB, MERGE_BOMB])
 def test_aliases_that_stand_for_much_are_refused_before_they_are_written_out(text: str) -> None:
     assert len(text) < 500

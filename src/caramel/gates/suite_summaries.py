@@ -47,7 +47,7 @@ def write_summaries(summaries: Sequence[SuiteSummary], path: str | Path) -> None
     write_atomically(Path(path), lambda temporary: temporary.write_text(text, encoding="utf-8"))
 
 
-def build_finding(part: Any, rows: ColumnSource, key: Sequence[str]) -> ExpectationResult:
+def build_expectation_result(part: Any, rows: ColumnSource, key: Sequence[str]) -> ExpectationResult:
     """Return the result of one expectation, with examples of the rows that failed."""
     config, result = part.expectation_config, part.result
     columns = list_columns(config.type, config.kwargs)

@@ -18,7 +18,7 @@ import pyarrow as pa
 from caramel.errors import DataError, GateError
 from caramel.gates.data_docs import write_page
 from caramel.gates.suite_files import build_suite, list_columns, read_suite
-from caramel.gates.suite_summaries import SuiteSummary, build_finding, format_failures
+from caramel.gates.suite_summaries import SuiteSummary, build_expectation_result, format_failures
 from caramel.runtime.environment import be_quiet
 from caramel.schemas.stored import ColumnSource
 
@@ -51,7 +51,7 @@ def validate_table(
     result, count = _run_suite(rows, suite, suite_path, dict(parameters or {}))
     page = Path(docs_folder) / suite["name"] / "index.html"
     write_page(result, page)
-    findings = [build_finding(part, rows, suite["key"]) for part in result.results]
+    findings = [build_expectation_result(part, rows, suite["key"]) for part in result.results]
     findings.sort(key=lambda f: (f.expectation, f.columns, json.dumps(f.observed, default=str)))
     summary = SuiteSummary(suite["name"], suite["table"], count, tuple(findings))
     failed = [f for f in findings if not f.success and f.severity == "critical"]

@@ -303,7 +303,7 @@ def scored_by(pairs: pd.DataFrame, negatives: pd.DataFrame, name: str) -> pd.Dat
 
 
 def agrees(task: Comparisons, folder: Path, scorer: str) -> dict[str, float]:
-    """Check the accuracy of every subset against ``blind.scores``, a tie being a miss; return it."""
+    """Check the accuracy of every subset against ``blind.blind_accuracy``, a tie being a miss; return it."""
     model = load_blind(scorer, device="cpu", precision="fp32", name=scorer)
     hits = compute_outcomes(scored(task, compute_blind_columns(task, model)), ("accuracy",)).hits["accuracy"]
     rows = read_captions(folder).rename(columns={"pair_id": "negative_id"})

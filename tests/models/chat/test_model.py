@@ -189,8 +189,9 @@ def test_a_server_that_hangs_is_given_up(server: ChatServer, monkeypatch: pytest
 def test_what_is_no_reply_of_the_form_is_a_failure_with_its_cause(
     server: ChatServer, trouble: Response | str, problem: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if trouble == DRIP:
-        monkeypatch.setattr(endpoint, "SLOWEST", 1000)  # or it waits 16 s for 64 tokens
+    monkeypatch.setattr(
+        endpoint, "SLOWEST", 1000
+    )  # or a dripping reply is waited for 16 s, the time of 64 tokens
     reply = one(
         server, lambda request, number: trouble, max_attempts=1, timeout=0.2 if trouble == DRIP else 60
     )
