@@ -88,6 +88,13 @@ print(annotated.__annotations__["x"] is int, file=sys.stderr)
     assert (done.stderr, done.returncode) == ("True\n", 0)
 
 
+def test_a_garbage_collection_of_a_fork_leaves_out_what_the_server_imported(
+    call: Call, tmp_path: Path
+) -> None:
+    write(tmp_path, "import gc; print(len(gc.get_objects()) < gc.get_freeze_count())")
+    assert call("script.py").stdout == "True\n"
+
+
 @pytest.mark.parametrize(
     ("code", "ended", "said"),
     [

@@ -16,6 +16,7 @@ locale, ``HF_HOME``, ``OMP_NUM_THREADS``. So are its process group and the limit
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -150,6 +151,7 @@ def _start_script(caller: socket.socket, others: Iterable[socket.socket]) -> int
         _, descriptors, _, _ = socket.recv_fds(caller, 1, 3)
         with caller.makefile() as stream:
             request = json.loads(stream.readline())
+        gc.freeze()  # or each garbage collection of the fork would look at a million imported objects, for half a second
         script = os.fork()
         if not script:
             for other in (caller, *others):
