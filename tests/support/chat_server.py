@@ -8,11 +8,13 @@ import io
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from loopback import KeptHandler
 from PIL import Image
 
 from caramel.models.chat.model import CHAT, ChatModel, load_chat
@@ -76,6 +78,16 @@ def always(text: str) -> Behaviour:
     return lambda request, number: says(text)
 
 
+def delay(behave: Behaviour, seconds: float) -> Behaviour:
+    """Behave so after a time, as a model does: a test of what is under way meanwhile needs it."""
+
+    def behave_later(request: Request, number: int) -> Response | str:
+        time.sleep(seconds)
+        return behave(request, number)
+
+    return behave_later
+
+
 def in_turn(*answers: Response | str) -> Behaviour:
     """Each answer once, in order, and the last one for ever."""
     return lambda request, number: answers[min(number, len(answers) - 1)]
@@ -129,10 +141,7 @@ class ChatServer:
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         server = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # or a kept connection's replies wait for 40 ms
-
+        class Handler(KeptHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 request = Request(self.path, dict(self.headers), json.loads(body))
@@ -161,9 +170,6 @@ class ChatServer:
                 with contextlib.suppress(OSError):
                     while not server._ended.wait(0.01):
                         self.wfile.write(part)
-
-            def log_message(self, *args: object) -> None:
-                pass
 
         return Handler
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from chat_server import ChatServer, Request, Response
+from chat_server import ChatServer, Request, Response, delay
 from limited_server import Limit
 from obliging_writer import CAPTIONS, answer, asked, completion, obliging, pairs_of, write
 
@@ -271,11 +271,7 @@ def test_odd_captions_are_rejects_and_no_errors(server: ChatServer, tmp_path: Pa
 
 
 def test_a_killed_run_asks_nothing_again_but_what_was_under_way(server: ChatServer, tmp_path: Path) -> None:
-    def slow(request: Request, number: int) -> Response:
-        time.sleep(0.002)
-        return obliging(request, number)
-
-    server.behave = slow
+    server.behave = delay(obliging, 0.02)
     code = """
         import sys
         from pathlib import Path
@@ -300,6 +296,7 @@ def test_a_killed_run_asks_nothing_again_but_what_was_under_way(server: ChatServ
 def test_requests_of_one_prompt_follow_each_other_so_that_servers_reuse_its_prefix(
     server: ChatServer, tmp_path: Path
 ) -> None:
+    server.behave = delay(obliging, 0.04)  # of immediate replies, a busy machine's threads mix the order
     pairs = pairs_of([f"{caption[:-1]} number {i}." for i in range(4) for caption in CAPTIONS])
     write(server.url, tmp_path, pairs, max_connections=8)
     names = [asked(request)[0] for request in server.requests]
