@@ -96,3 +96,8 @@ def escape_unprintable(text: str) -> str:
     a line.
     """
     return _UNPRINTABLE.sub(lambda sign: sign[0].encode("unicode_escape").decode(), text)
+
+
+def format_error(error: CaramelError) -> str:
+    """Return what a stage or another program of ``make repro`` says before it ends: one message, without secrets."""
+    return escape_unprintable(redact_secrets(f"\nError: {error}"))

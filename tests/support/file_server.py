@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 
-from loopback import listening
+from loopback import KeptHandler, listening
 
 CONTENT = bytes(range(256)) * 40
 
@@ -28,10 +27,7 @@ class Source:
 
 @contextmanager
 def serve(source: Source) -> Iterator[Source]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # or a kept connection's replies wait for 40 ms
-
+    class Handler(KeptHandler):
         def do_GET(self) -> None:
             wanted = self.headers.get("Range")
             source.asked.append(wanted)
@@ -52,9 +48,6 @@ def serve(source: Source) -> Iterator[Source]:
                 self.close_connection = True
             else:
                 self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
 
     with listening(Handler) as port:
         source.url = f"http://127.0.0.1:{port}"

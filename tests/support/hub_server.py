@@ -12,10 +12,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from typing import Any
 
-from loopback import listening
+from loopback import KeptHandler, listening
 
 LARGE = 2000  # bytes from which a file is sent as LFS
 TOKEN = "hf_notForAnyoneElse"
@@ -101,10 +100,7 @@ def serve_hub() -> Iterator[Hub]:
     """Serve an empty repository ``lab/set`` until the end of the block."""
     hub = Hub()
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # or a kept connection's replies wait for 40 ms
-
+    class Handler(KeptHandler):
         def do_GET(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             hub.bodies.append(body)
@@ -121,9 +117,6 @@ def serve_hub() -> Iterator[Hub]:
             self.wfile.write(data)
 
         do_POST = do_PUT = do_GET
-
-        def log_message(self, *_: object) -> None:
-            pass
 
     with listening(Handler) as port:
         hub.url = f"http://127.0.0.1:{port}"

@@ -8,6 +8,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 
+class KeptHandler(BaseHTTPRequestHandler):
+    """A handler that keeps its connections, answers on them at once, and writes no log."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or replies on a kept connection wait for 40 ms
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
 @contextmanager
 def listening(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
     """Yield the port of a server that answers by this handler."""

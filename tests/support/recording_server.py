@@ -7,10 +7,9 @@ import http.client
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
-from loopback import listening
+from loopback import KeptHandler, listening
 
 
 @dataclass
@@ -54,10 +53,7 @@ def recording(**answers: object) -> Iterator[Recorder]:
     """Serve until the end of the block; see ``Recorder``."""
     recorder = Recorder(**answers)  # type: ignore[arg-type]
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # or a kept connection's replies wait for 40 ms
-
+    class Handler(KeptHandler):
         def do_GET(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
             recorder.requests.append((f"{self.command} {self.path}", headers))
@@ -90,9 +86,6 @@ def recording(**answers: object) -> Iterator[Recorder]:
             self.end_headers()
             if self.command != "HEAD":
                 self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
 
     with listening(Handler) as port:
         recorder.port = port

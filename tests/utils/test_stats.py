@@ -219,7 +219,7 @@ def test_any_other_p_is_the_number_itself() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.booleans(), min_size=2, max_size=60))
-def test_the_interval_is_wilsons_where_rows_are_independent(hits):
+def test_the_interval_is_wilsons_where_rows_are_independent(hits: list[bool]) -> None:
     values, zeros = np.array(hits, dtype=float), np.zeros(len(hits), dtype=np.int64)
     share, low, high = share_interval(values, zeros, np.arange(len(hits)), factor=1)
     assert share == pytest.approx(values.mean())
@@ -230,7 +230,7 @@ def test_the_interval_is_wilsons_where_rows_are_independent(hits):
 
 
 @pytest.mark.parametrize("images", [2, 3, 10])
-def test_few_images_that_happen_to_agree_show_nothing(images):
+def test_few_images_that_happen_to_agree_show_nothing(images: int) -> None:
     """Hits of an image depend on each other: its rows share a probability, which is drawn."""
     rng = np.random.default_rng(0)
     image, zeros = np.arange(images).repeat(100), np.zeros(images * 100, dtype=np.int64)
@@ -242,12 +242,12 @@ def test_few_images_that_happen_to_agree_show_nothing(images):
     assert np.mean(held) == pytest.approx(0.95, abs=0.03)
 
 
-def test_of_one_image_nothing_is_known_of_the_spread():
+def test_of_one_image_nothing_is_known_of_the_spread() -> None:
     ones = np.zeros(9, dtype=np.int64)
     assert share_interval(np.eye(9)[0], ones, ones, factor=1) == (pytest.approx(1 / 9), 0, 1)
 
 
-def test_the_interval_is_wider_where_rows_of_an_image_agree():
+def test_the_interval_is_wider_where_rows_of_an_image_agree() -> None:
     values, zeros = np.tile([0.0, 1.0], 50).repeat(4), np.zeros(400, dtype=np.int64)
     _, low, high = share_interval(values, zeros, np.arange(400), factor=1)
     _, wide_low, wide_high = share_interval(values, zeros, np.arange(400) // 4, factor=1)

@@ -18,14 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from caramel.errors import (
-    CaramelError,
-    ConfigError,
-    DataError,
-    escape_unprintable,
-    format_items,
-    redact_secrets,
-)
+from caramel.errors import CaramelError, ConfigError, DataError, format_error, format_items
 from caramel.io.files import compute_file_hash, write_text
 from caramel.io.regular_files import read_plain_text
 from caramel.io.safe_yaml import read_yaml
@@ -276,7 +269,7 @@ def main() -> None:
     try:
         changed = write_manifests(Path())
     except CaramelError as error:
-        sys.exit(escape_unprintable(redact_secrets(f"\nError: {error}")))
+        sys.exit(format_error(error))
     print(f"{CODE}/: {', '.join(changed) or 'nothing'} changed.", file=sys.stderr)
 
 

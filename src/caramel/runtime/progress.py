@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from caramel.config.schema import load_config
-from caramel.errors import CaramelError, escape_unprintable, redact_secrets
+from caramel.errors import CaramelError, format_error
 from caramel.io.regular_files import read_plain_text
 from caramel.runtime.code_manifest import load_stages
 from caramel.runtime.timings import get_last_seconds
@@ -112,7 +112,7 @@ def main() -> None:
     try:
         print(draw_graph(load_stages(Path()), *estimate_seconds(load_config().profile)))
     except CaramelError as error:
-        sys.exit(escape_unprintable(redact_secrets(f"\nError: {error}")))
+        sys.exit(format_error(error))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from filelock import FileLock, Timeout
 
 from caramel.config.schema import Config, load_config
 from caramel.config.validate import check_names, list_named_plugins
-from caramel.errors import CaramelError, ResourceError, escape_unprintable, redact_secrets
+from caramel.errors import CaramelError, ResourceError, format_error
 from caramel.io.disk_space import explain_disk_error, require_writable
 from caramel.io.files import remove_temporaries, write_text
 from caramel.io.regular_files import append_plain, require_plain
@@ -170,7 +170,7 @@ def list_output_folders(config: Config) -> list[Path]:
 
 
 def _stop_with_error(error: CaramelError) -> NoReturn:
-    print(escape_unprintable(redact_secrets(f"\nError: {error}")), file=sys.stderr)
+    print(format_error(error), file=sys.stderr)
     sys.exit(1)
 
 
@@ -222,11 +222,8 @@ def _list_members(process: psutil.Process) -> list[psutil.Process]:
     """
     import psutil
 
-    members: list[psutil.Process]
     with suppress(psutil.NoSuchProcess):
         parent = process.parent() if FORKING in os.environ else None
         if parent and FORK_SERVER in parent.cmdline():
-            members = parent.children(recursive=True)
-            return members
-    members = [process, *process.children(recursive=True)]
-    return members
+            return [*parent.children(recursive=True)]
+    return [process, *process.children(recursive=True)]
