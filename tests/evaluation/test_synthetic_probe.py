@@ -10,7 +10,6 @@ import torch
 from training_rows import training_rows
 
 from caramel.evaluation.external.detector_files import IMAGE, TEXT
-from caramel.evaluation.scores import features
 from caramel.evaluation.synthetic_probe import _compute_outcomes, evaluate_form, fit_head
 from caramel.evaluation.synthetic_probe_data import (
     MARKED,
@@ -20,6 +19,7 @@ from caramel.evaluation.synthetic_probe_data import (
     plant_artifacts,
     select_learning_rows,
 )
+from caramel.models.open_clip import encoder
 from caramel.schemas.contracts import check_table
 from caramel.schemas.evaluation import METRICS
 from caramel.utils.resampling import Bootstrap
@@ -96,8 +96,8 @@ def test_pictures_that_differ_by_what_they_are_are_told_by_a_frozen_encoder(
     assert (found["n"] <= 8).all()
     empty = ProbeData("instances", form.learning_rows.iloc[:0], asked, files.__getitem__)
     assert evaluate_form(str(clip_folder), empty, **how).empty
-    monkeypatch.setattr(features, "decode_images", None)
-    monkeypatch.setattr(features, "tokenize_texts", None)
+    monkeypatch.setattr(encoder, "decode_images", None)
+    monkeypatch.setattr(encoder, "tokenize_texts", None)
     assert evaluate_form(str(clip_folder), form, **how).equals(found), "all vectors are in the store"
 
 

@@ -34,6 +34,20 @@ def test_each_item_has_the_vector_that_the_model_gives_it_alone(
     assert np.array_equal(encode_projected(str(clip_folder), texts[::-1], None, **how), words[::-1])
 
 
+def test_a_vector_does_not_depend_on_what_is_encoded_with_it(
+    files: Any, clip_folder: Path, tmp_path: Path
+) -> None:
+    names, texts = list(files)[:9], [f"a {word} tree on a red car" for word in ["big", "small", "old", "new"]]
+    for items, load in ((names, files.__getitem__), (texts, None)):
+        whole, part = (
+            encode_projected(
+                str(clip_folder), some, load, device="cpu", batch_size=4, store=str(tmp_path / str(len(some)))
+            )
+            for some in (items, items[1:3])
+        )
+        assert np.array_equal(whole[1:3], part)
+
+
 def test_a_base_that_is_trained_anew_in_its_folder_gives_its_own_vectors(
     clip_folder: Path, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,14 +12,10 @@ from caramel.io.files import compute_file_hash
 from caramel.io.keys import compute_image_key, compute_text_key
 from caramel.models.embedding_cache import EmbeddingCache, Vectors, build_vector_table
 from caramel.models.open_clip.checkpoints import load_checkpoint
-from caramel.models.open_clip.encoder import ClipEncoder, decode_images, normalise_pixels, tokenize_texts
+from caramel.models.open_clip.encoder import ClipEncoder
 from caramel.runtime.code_deps import compute_code_version
 
-if TYPE_CHECKING:
-    from caramel.models.open_clip.config import Clip
-
 PER_SHARD = 1024
-FORM = "projected, not normalised"
 
 
 def encode_projected(
@@ -42,8 +38,8 @@ def encode_projected(
         store: folder of the vector store.
     """
     content = compute_file_hash(base)
-    identity = ClipEncoder(_load_clip(base, content, device), device, "fp32", "").identity
-    vector_store = EmbeddingCache(store, {**identity, "vectors": FORM}, compute_code_version(__name__))
+    identity = _open_encoder(base, content, device).identity
+    vector_store = EmbeddingCache(store, identity, compute_code_version(__name__))
     keys = [
         compute_text_key(item) if load_image is None else compute_image_key(load_image(item), None)
         for item in items
@@ -73,55 +69,26 @@ def encode_projected(
 
 
 @functools.lru_cache(1)
-def _load_clip(base: str, content: str, device: str) -> Clip:
-    """Return a checkpoint; it is loaded once while the folder's hash is ``content``."""
-    return load_checkpoint(base, device)
+def _open_encoder(base: str, content: str, device: str) -> ClipEncoder:
+    """Return a checkpoint's encoder; it is loaded once while the folder's hash is ``content``."""
+    return ClipEncoder(load_checkpoint(base, device), device, "fp32", "", normalised=False)
 
 
 def encode_images(
     shard: list[tuple[str, bytes]], *, base: str, content: str, device: str, batch_size: int
 ) -> pa.Table:
     """Return keys and vectors of images; an item is (key, encoded file)."""
-    import torch
-
-    clip = _load_clip(base, content, device)
-
-    def encode_batch(files: list[Any]) -> torch.Tensor:
-        features: torch.Tensor = clip.model.encode_image(
-            normalise_pixels(clip, torch.from_numpy(decode_images(clip, files)).to(device))
-        )
-        return features
-
-    return _encode_shard(shard, encode_batch, batch_size)
+    keys, files = zip(*shard, strict=True)
+    return _build_table(keys, _open_encoder(base, content, device).encode_images(files, batch_size))
 
 
 def encode_texts(
     shard: list[tuple[str, str]], *, base: str, content: str, device: str, batch_size: int
 ) -> pa.Table:
     """Return keys and vectors of texts; an item is (key, text)."""
-    import torch
-
-    clip = _load_clip(base, content, device)
-
-    def encode_batch(texts: list[Any]) -> torch.Tensor:
-        features: torch.Tensor = clip.model.encode_text(
-            torch.from_numpy(tokenize_texts(clip, texts)).to(device)
-        )
-        return features
-
-    return _encode_shard(shard, encode_batch, batch_size)
+    keys, texts = zip(*shard, strict=True)
+    return _build_table(keys, _open_encoder(base, content, device).encode_texts(texts, batch_size))
 
 
-def _encode_shard(
-    shard: Sequence[tuple[str, Any]], encode: Callable[[list[Any]], Any], batch_size: int
-) -> pa.Table:
-    """Return keys and vectors of the items, encoded in batches."""
-    import torch
-
-    items = [item for _, item in shard]
-    with torch.no_grad():
-        parts = [
-            encode(items[start : start + batch_size]).float().cpu()
-            for start in range(0, len(items), batch_size)
-        ]
-    return build_vector_table([bytes.fromhex(key) for key, _ in shard], torch.cat(parts).numpy())
+def _build_table(keys: Sequence[str], vectors: Vectors) -> pa.Table:
+    return build_vector_table([bytes.fromhex(key) for key in keys], vectors)

@@ -1,4 +1,4 @@
-"""Use open_clip models as dual encoders: batches in, unit vectors out."""
+"""Use open_clip models as dual encoders: batches in, vectors out."""
 
 from __future__ import annotations
 
@@ -74,11 +74,14 @@ class ClipEncoder:
         device: cpu, cuda or cuda:N.
         precision: fp32, bf16 or fp16, or ``auto``.
         name: name of the model in tables.
+        normalised: whether vectors are unit vectors; False: as projected.
     """
 
-    def __init__(self, clip: Clip, device: str, precision: str, name: str) -> None:
+    def __init__(
+        self, clip: Clip, device: str, precision: str, name: str, *, normalised: bool = True
+    ) -> None:
         self.name = name
-        self._clip, self._device = clip, device
+        self._clip, self._device, self._normalised = clip, device, normalised
         self._precision = resolve_precision(precision, device)
 
     @cached_property
@@ -92,10 +95,11 @@ class ClipEncoder:
             "vocabulary": self._clip.vocabulary,
             "precision": self._precision,
             "device": self._device.partition(":")[0],
+            **({} if self._normalised else {"vectors": "projected, not normalised"}),
         }
 
     def encode_images(self, images: Sequence[bytes], batch_size: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d), for encoded image files; n may be 0."""
+        """Return vectors, shape (n, d), for encoded image files; n may be 0."""
         if not len(images):
             return self._create_empty_vectors()
         return run_in_batches(
@@ -108,7 +112,7 @@ class ClipEncoder:
         )
 
     def encode_texts(self, texts: Sequence[str], batch_size: int | None) -> Embeddings:
-        """Return unit vectors, shape (n, d), n may be 0; captions share batches with captions of the same length.
+        """Return vectors, shape (n, d), n may be 0; captions share batches with captions of the same length.
 
         Texts with equal tokens have bitwise equal vectors, so that they tie.
         """
@@ -134,12 +138,12 @@ class ClipEncoder:
     def _embed_pixels(self, pixels: npt.NDArray[np.uint8]) -> torch.Tensor:
         with self._use_inference_context():
             ready = normalise_pixels(self._clip, self._move_to_device(pixels))
-            vectors: torch.Tensor = compute_image_vectors(self._clip.model, ready)
-            return vectors
+            return compute_image_vectors(self._clip.model, ready, normalised=self._normalised)
 
     def _embed_tokens(self, tokens: npt.NDArray[np.int64]) -> torch.Tensor:
         with self._use_inference_context():
-            return encode_text(self._clip, self._move_to_device(tokens))
+            ready = self._move_to_device(tokens)
+            return compute_text_vectors(self._clip.model, ready, normalised=self._normalised)
 
     def _move_to_device(self, batch: npt.NDArray[Any]) -> torch.Tensor:
         import torch

@@ -71,15 +71,16 @@ def compute_tower_vectors(tower: Any, pixels: torch.Tensor) -> torch.Tensor:
     return vectors if tower.proj is None else vectors @ tower.proj
 
 
-def compute_image_vectors(model: Any, pixels: torch.Tensor) -> torch.Tensor:
-    """Return ``model.encode_image(pixels, normalize=True)``, unit vectors (n, d)."""
+def compute_image_vectors(model: Any, pixels: torch.Tensor, *, normalised: bool = True) -> torch.Tensor:
+    """Return ``model.encode_image(pixels, normalize=normalised)``, (n, d)."""
     from open_clip.model import CLIP, CustomTextCLIP
     from torch.nn.functional import normalize
 
     if type(model) not in (CLIP, CustomTextCLIP):
-        whole: torch.Tensor = model.encode_image(pixels, normalize=True)
+        whole: torch.Tensor = model.encode_image(pixels, normalize=normalised)
         return whole
-    return normalize(compute_tower_vectors(model.visual, pixels), dim=-1)
+    vectors = compute_tower_vectors(model.visual, pixels)
+    return normalize(vectors, dim=-1) if normalised else vectors
 
 
 def _is_plain(transformer: Any) -> bool:

@@ -24,21 +24,24 @@ if TYPE_CHECKING:
     import torch
 
 
-def compute_text_vectors(model: Any, tokens: torch.Tensor, columns: int | None = None) -> torch.Tensor:
-    """Return unit vectors (n, d) of tokens (n, context), n at least 1.
+def compute_text_vectors(
+    model: Any, tokens: torch.Tensor, columns: int | None = None, *, normalised: bool = True
+) -> torch.Tensor:
+    """Return vectors (n, d) of tokens (n, context), n at least 1.
 
     Args:
         model: model of open_clip.
         tokens: tokens on its device.
         columns: result of ``count_needed_columns`` for the tokens, if it is known already. For tokens on a
             GPU, computing it waits for all pending work of the GPU.
+        normalised: whether they are unit vectors.
     """
     import torch
     from torch.nn.functional import normalize
 
     tower = _find_causal_tower(model)
     if tower is None:
-        whole: torch.Tensor = model.encode_text(tokens, normalize=True)
+        whole: torch.Tensor = model.encode_text(tokens, normalize=normalised)
         return whole
     if getattr(tower, "cls_emb", None) is not None:
         x, mask = _embed_without_padding(tower, tokens)
@@ -46,9 +49,8 @@ def compute_text_vectors(model: Any, tokens: torch.Tensor, columns: int | None =
     else:
         positions = _find_end_positions(tower, tokens)
         x, mask = _embed_columns(tower, tokens, columns or int(positions.max()) + 1)
-    return normalize(
-        _project_text(tower, compute_pooled_output(tower.transformer, x, positions, mask)), dim=-1
-    )
+    vectors = _project_text(tower, compute_pooled_output(tower.transformer, x, positions, mask))
+    return normalize(vectors, dim=-1) if normalised else vectors
 
 
 def encode_text_words(
