@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -271,6 +272,30 @@ def test_the_command_ends_as_it_does_and_nothing_is_left(tmp_path: Path) -> None
         assert process.returncode == code
         assert Path(said.strip()).parent.parent == tmp_path
         assert [*tmp_path.iterdir()] == []
+
+
+def test_imported_modules_have_no_last_words_behind_the_commands(tmp_path: Path) -> None:
+    code = """
+        from pathlib import Path
+
+        class Leak:
+            def __del__(self, print=print):
+                print("leaked")
+
+        leak = Leak()
+        Path("imported").touch()
+    """
+    write(tmp_path, textwrap.dedent(code), "pandas.py")  # the first of the modules
+    command = ["sh", "-c", "until [ -e imported ]; do sleep 0.05; done; echo done; exit 3"]
+    done = subprocess.run(
+        [sys.executable, "-m", "caramel.runtime.fork_server", *command],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (3, "done\n", "")
 
 
 def test_where_the_server_was_killed_a_script_runs_in_a_python_of_its_own(tmp_path: Path) -> None:

@@ -236,4 +236,5 @@ if __name__ == "__main__":
     if not shutil.which(sys.argv[1]):
         sys.exit(f"Error: there is no program {sys.argv[1]!r}. Is the environment active?")
     exit_code = run_command(sys.argv[1:])
-    sys.exit(exit_code if exit_code >= 0 else SIGNALLED - exit_code)
+    # Python's own end would free what was imported, and some of those modules would then print what they leaked.
+    end_process(exit_code if exit_code >= 0 else SIGNALLED - exit_code)
