@@ -18,7 +18,7 @@ from caramel.runtime.fork_server import PRELOADED, add_python
 
 OF_DVC = ("dvc.cli", "dvc.repo", "dvc_data.index", "dvc_s3", "s3fs", "aiobotocore.session", "dvc_http")
 OF_DVC += tuple(f"dvc.commands.{name}" for name in ("init", "remote", "repro", "data_sync", "status"))
-CODE = f"import sys; from caramel.runtime.fork_server import run_command; run_command(sys.argv[1:], {(*PRELOADED, *OF_DVC)})"
+CODE = f"import sys; from caramel.runtime.fork_server import run_and_end; run_and_end(sys.argv[1:], {(*PRELOADED, *OF_DVC)})"
 ENVIRONMENT = dict(os.environ)  # before any test changes it
 WAIT = 60.0  # seconds
 

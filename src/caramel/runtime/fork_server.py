@@ -90,6 +90,15 @@ def run_command(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> i
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def run_and_end(command: Sequence[str], modules: Iterable[str] = PRELOADED) -> NoReturn:
+    """Be the process of ``run_command``: end with the command's exit code, as a shell would give it.
+
+    Python's own end would free what was imported, and some of those modules would then print what they leaked.
+    """
+    exit_code = run_command(command, modules)
+    end_process(exit_code if exit_code >= 0 else SIGNALLED - exit_code)
+
+
 def add_python(environment: Mapping[str, str], python: Path) -> dict[str, str]:
     """Return an environment in which ``python`` is a program, and Ray's workers and second processes are its forks."""
     path = os.pathsep.join([str(python.parent), environment.get("PATH", os.defpath)])
@@ -235,6 +244,4 @@ if __name__ == "__main__":
         sys.exit("Say which command is to run: python -m caramel.runtime.fork_server dvc repro")
     if not shutil.which(sys.argv[1]):
         sys.exit(f"Error: there is no program {sys.argv[1]!r}. Is the environment active?")
-    exit_code = run_command(sys.argv[1:])
-    # Python's own end would free what was imported, and some of those modules would then print what they leaked.
-    end_process(exit_code if exit_code >= 0 else SIGNALLED - exit_code)
+    run_and_end(sys.argv[1:])

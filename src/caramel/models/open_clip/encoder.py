@@ -74,7 +74,7 @@ class ClipEncoder:
         device: cpu, cuda or cuda:N.
         precision: fp32, bf16 or fp16, or ``auto``.
         name: name of the model in tables.
-        normalised: whether vectors are unit vectors; False: as projected.
+        normalised: whether vectors are unit vectors, as those of a ``DualEncoder`` are; False: as projected, for probes.
     """
 
     def __init__(
